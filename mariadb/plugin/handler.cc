@@ -45,7 +45,7 @@ bool reads_without_locks(int command) {
 }  // namespace
 
 ulonglong Handler::table_flags() const {
-  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_BIT_FIELD |
+  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER |
          HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
          HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_PRIMARY_KEY_REQUIRED_FOR_DELETE |
          HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
@@ -184,6 +184,7 @@ int Handler::extra(ha_extra_function operation) {
 int Handler::reset() {
   note_changes(false);
   keyread_ = replaces_ = false;
+  numbered_rows_ = 0;
   return 0;
 }
 

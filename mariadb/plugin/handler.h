@@ -130,6 +130,8 @@ class Handler final : public handler {
   int change_now();
   int change_row();
   int bulk_error_of(int result);
+  int count_duplicate();
+  void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
   static uint64_t counter_after(Field *field);
 
   Table *table_ = nullptr;
@@ -142,7 +144,12 @@ class Handler final : public handler {
   uint index_ = MAX_KEY;
   millpond_cursor **cursors_ = nullptr;
   millpond_cursor *cursor_ = nullptr;
+  // Where a scan stands that found no further row: behind the last one, or before the first one. A
+  // step back from there finds that row.
+  enum class Edge : uchar { NONE, FRONT, BACK };
+
   bool positioned_ = false;   // The cursor stands on a row.
+  Edge edge_ = Edge::NONE;
   bool by_prefix_ = false;    // The cursor knows only entries with the key of the read.
   bool from_index_ = false;   // The index has all columns of the read.
   bool by_key_ = false;       // The row was read without the cursor; `search_` has its key.
@@ -163,6 +170,7 @@ class Handler final : public handler {
   uint entry_count_ = 0;
   uint changed_rows_ = 0;     // Not told to the statistics yet.
   ulonglong statistics_seen_ = 0;
+  ulonglong numbered_rows_ = 0;  // How many rows of the statement may still need a number.
   uint64_t counter_ = 0;      // What the table's counter becomes at least.
   millpond_conflict conflict_{};
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.

@@ -34,12 +34,6 @@ void restored_real(uchar *to, const uchar *ordered, uint width) {
   reversed(to, plain, width);
 }
 
-// Returns the bits of a BIT column that stand beside the NULL bits.
-uchar loose_bits(const uchar *at, uint shift, uint count) {
-  uint both = at[0] | (shift + count > 8 ? static_cast<uint>(at[1]) << 8 : 0);
-  return static_cast<uchar>((both >> shift) & ((1u << count) - 1));
-}
-
 bool kind_of(const Field *field, PartKind *kind) {
   switch (field->key_type()) {
     case HA_KEYTYPE_INT8:
@@ -61,7 +55,8 @@ bool kind_of(const Field *field, PartKind *kind) {
       // TINYINT UNSIGNED has no key type of its own.
       *kind = field->real_type() == MYSQL_TYPE_TINY ? PartKind::UNSIGNED : PartKind::FIXED;
       return true;
-    case HA_KEYTYPE_BIT: *kind = PartKind::BITS; return true;
+    // BIT columns are whole bytes, big-endian: the engine does not ask for bits among the NULL bits.
+    case HA_KEYTYPE_BIT: *kind = PartKind::FIXED; return true;
     case HA_KEYTYPE_TEXT: *kind = PartKind::TEXT; return true;
     case HA_KEYTYPE_VARTEXT1:
     case HA_KEYTYPE_VARTEXT2:
@@ -103,11 +98,6 @@ const char *KeyCodec::init(const TABLE_SHARE *share, const KEY *key) {
       } else if (part.kind == PartKind::BLOBTEXT) {
         part.length_bytes = static_cast<const Field_blob *>(field)->pack_length_no_ptr();
       }
-    } else if (part.kind == PartKind::BITS) {
-      const Field_bit *bit = static_cast<const Field_bit *>(field);
-      part.bit_count = bit->bit_len;
-      part.bit_shift = bit->bit_ofs;
-      part.bit_offset = bit->bit_len ? static_cast<uint>(bit->bit_ptr - share->default_values) : 0;
     }
     fixed = fixed && !is_text(part.kind) && !part.null_mask;
     fixed_bytes_ += part.width;
@@ -136,8 +126,7 @@ void KeyCodec::append_value(const KeyPart &part, const uchar *image, size_t byte
       ordered_real(out.room(width), image, width);
       out.advance(width);
       break;
-    case PartKind::FIXED:
-    case PartKind::BITS: out.append(image, bytes); break;
+    case PartKind::FIXED: out.append(image, bytes); break;
     case PartKind::TEXT:
     case PartKind::VARTEXT:
     case PartKind::BLOBTEXT: {
@@ -181,16 +170,6 @@ bool KeyCodec::append_record(const uchar *record, Buffer &out, Buffer &scratch) 
         const uchar *text;
         memcpy(&text, image + part.length_bytes, sizeof text);
         append_value(part, text, bytes, out, scratch);
-        break;
-      }
-      case PartKind::BITS: {
-        uchar bits[16];
-        uint at = 0;
-        if (part.bit_count) {
-          bits[at++] = loose_bits(record + part.bit_offset, part.bit_shift, part.bit_count);
-        }
-        memcpy(bits + at, image, part.width - at);
-        append_value(part, bits, part.width, out, scratch);
         break;
       }
       default: append_value(part, image, part.width, out, scratch);
@@ -262,7 +241,7 @@ bool KeyCodec::same_columns(const uchar *a, const uchar *b) const {
       if (memcmp(left, right, part.length_bytes) != 0) return false;
       left += part.length_bytes;
       right += part.length_bytes;
-    } else if (part.kind == PartKind::BLOBTEXT || part.kind == PartKind::BITS) {
+    } else if (part.kind == PartKind::BLOBTEXT) {
       return false;  // Rare; the caller compares the encoded keys.
     }
     if (memcmp(left, right, bytes) != 0) return false;

@@ -15,8 +15,8 @@ enum class PartKind : uchar {
   UNSIGNED,  // little-endian: reversed
   REAL4,     // IEEE: all bits of negative numbers flipped, the sign of others
   REAL8,
-  FIXED,     // ordered by memcmp as they are: decimals, newer temporal types, BINARY, UUID, INET6
-  BITS,      // BIT: the bits beside the NULL bits first
+  FIXED,     // ordered by memcmp as they are: decimals, newer temporal types, BINARY, BIT,
+             // UUID, INET6
   TEXT,      // CHAR
   VARTEXT,   // VARCHAR and VARBINARY
   BLOBTEXT,  // TEXT and BLOB, a prefix of them
@@ -35,8 +35,6 @@ struct KeyPart {
   uint tuple_bytes;    // in a key tuple of the server, NULL byte and length included
   uint chars;          // at most so many characters count
   uint field;          // its number in the table
-  uint bit_offset;     // BITS: the record's byte of the bits beside the NULL bits
-  uchar bit_shift, bit_count;
   TextOrder order;
 };
 

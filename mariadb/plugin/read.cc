@@ -21,6 +21,7 @@ int Handler::index_init(uint index, bool) {
   active_index = index;
   index_ = index;
   positioned_ = by_key_ = by_prefix_ = false;
+  edge_ = Edge::NONE;
   return cursor_of(index);
 }
 
@@ -35,6 +36,7 @@ int Handler::index_end() {
 int Handler::rnd_init(bool scan) {
   index_ = MAX_KEY;
   positioned_ = by_key_ = by_prefix_ = false;
+  edge_ = Edge::NONE;
   return scan ? cursor_of(MAX_KEY) : 0;
 }
 
@@ -55,10 +57,18 @@ int Handler::put_row(millpond_bytes primary, millpond_bytes value, uchar *record
   return 0;
 }
 
+// Releases the lock of a key that no row has. Levels above READ COMMITTED keep it: no other
+// transaction can insert the row.
+void Handler::release_missing(millpond_table *tree, millpond_bytes key, bool newly) {
+  if (!newly || thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED) return;
+  millpond_unlock_row(session_->txn(), tree, key);
+}
+
 // Reads the row of a primary key.
 int Handler::show_by_primary(millpond_bytes primary, uchar *record) {
   uint32_t newly = 0;
   int rc = millpond_get(session_->txn(), table_->rows(), primary, lock_, wait_, &value_, &newly);
+  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->rows(), primary, newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   newly_locked_ = newly != 0;
   if (newly_locked_) locked_key_.assign(primary.ptr, primary.len);
@@ -113,11 +123,13 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   positioned_ = by_key_ = false;
   by_prefix_ = prefix.ptr != nullptr;
   from_index_ = reads_from_index();
+  edge_ = backward ? Edge::FRONT : Edge::BACK;
   millpond_row row;
   int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
   if (rc == MILLPOND_RC_NOT_FOUND) return none;
   if (rc != MILLPOND_RC_OK) return error_of(rc);
   positioned_ = true;
+  edge_ = Edge::NONE;
   if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
   int error = show(row, record);
   if (error != HA_ERR_KEY_NOT_FOUND) return error;
@@ -132,8 +144,12 @@ int Handler::step(bool backward, uchar *record) {
   for (;;) {
     millpond_row row;
     int rc = backward ? millpond_cursor_prev(cursor_, txn, &row) : millpond_cursor_next(cursor_, txn, &row);
-    if (rc == MILLPOND_RC_NOT_FOUND) return HA_ERR_END_OF_FILE;
+    if (rc == MILLPOND_RC_NOT_FOUND) {
+      edge_ = backward ? Edge::FRONT : Edge::BACK;
+      return HA_ERR_END_OF_FILE;
+    }
     if (rc != MILLPOND_RC_OK) return error_of(rc);
+    edge_ = Edge::NONE;
     if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
     int error = show(row, record);
     if (error != HA_ERR_KEY_NOT_FOUND) return error;
@@ -156,10 +172,12 @@ int Handler::read_exact(uchar *record) {
   positioned_ = by_prefix_ = false;
   by_key_ = true;
   from_index_ = reads_from_index();
+  edge_ = Edge::NONE;
   if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
   uint32_t newly = 0;
   millpond_txn *txn = session_->txn();
   int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
+  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->tree(index_), bytes_of(search_), newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   if (from_index_) {
     millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0};
@@ -196,24 +214,37 @@ int Handler::index_read_map(uchar *record, const uchar *key, key_part_map map, h
 }
 
 // A read by a whole key leaves the cursor where it was, and a read of all rows with a key lets it
-// see only those. A step to other rows begins anew behind the present one.
+// see only those. A step to other rows begins anew beside the present one, or beside the key where
+// no row has it.
 int Handler::index_next(uchar *record) {
   const int none = HA_ERR_END_OF_FILE;
-  if (by_key_) return seek(MILLPOND_SEEK_AFTER_PREFIX, bytes_of(search_), no_bytes(), record, none);
+  if (by_key_ || (by_prefix_ && !positioned_)) {
+    return seek(MILLPOND_SEEK_AFTER_PREFIX, bytes_of(search_), no_bytes(), record, none);
+  }
   if (by_prefix_) return seek(MILLPOND_SEEK_AFTER, bytes_of(entry_), no_bytes(), record, none);
-  return step(false, record);
+  if (edge_ == Edge::FRONT) return index_first(record);
+  return positioned_ ? step(false, record) : none;
 }
 
 int Handler::index_prev(uchar *record) {
   const int none = HA_ERR_END_OF_FILE;
-  if (by_key_) return seek(MILLPOND_SEEK_BEFORE, bytes_of(search_), no_bytes(), record, none);
-  if (by_prefix_) return seek(MILLPOND_SEEK_BEFORE, bytes_of(entry_), no_bytes(), record, none);
-  return step(true, record);
+  const bool passed = edge_ == Edge::BACK;
+  if (by_key_ || (by_prefix_ && !positioned_)) {
+    uint where = by_key_ && passed ? MILLPOND_SEEK_PREFIX_OR_BEFORE : MILLPOND_SEEK_BEFORE;
+    return seek(where, bytes_of(search_), no_bytes(), record, none);
+  }
+  if (by_prefix_) {
+    uint where = passed ? MILLPOND_SEEK_AT_OR_BEFORE : MILLPOND_SEEK_BEFORE;
+    return seek(where, bytes_of(entry_), no_bytes(), record, none);
+  }
+  if (passed) return index_last(record);
+  return positioned_ ? step(true, record) : none;
 }
 
 int Handler::index_next_same(uchar *record, const uchar *, uint) {
-  if (by_key_) return HA_ERR_END_OF_FILE;
-  return step(false, record);
+  if (!by_key_) return step(false, record);
+  edge_ = Edge::BACK;
+  return HA_ERR_END_OF_FILE;
 }
 
 int Handler::index_first(uchar *record) {

@@ -31,14 +31,23 @@ size_t get_length(const uchar *from, uint bytes) {
 void RowCodec::init(const TABLE_SHARE *share, const KeyCodec *primary) {
   free(steps_);
   steps_ = static_cast<Step *>(calloc(share->fields ? share->fields : 1, sizeof(Step)));
-  if (steps_ == nullptr) abort();
+  free(kept_nulls_);
+  kept_nulls_ = static_cast<uchar *>(calloc(share->null_bytes + 1, 1));
+  if (steps_ == nullptr || kept_nulls_ == nullptr) abort();
+  memset(kept_nulls_, 0xff, share->null_bytes);
   count_ = 0;
   has_blobs_ = false;
+  defaults_ = share->default_values;
   null_bytes_ = share->null_bytes;
   plain_bytes_ = 1 + null_bytes_;
   for (uint i = 0; i < share->fields; i++) {
     const Field *field = share->field[i];
-    if (!field->stored_in_db() || in_primary(primary, i)) continue;
+    if (!field->stored_in_db()) {
+      const uchar bit = field->null_ptr ? field->null_bit : 0;
+      if (bit) kept_nulls_[field->null_ptr - share->default_values] &= static_cast<uchar>(~bit);
+      continue;
+    }
+    if (in_primary(primary, i)) continue;
     Step step{};
     step.offset = static_cast<uint>(field->ptr - share->default_values);
     if (field->null_ptr) {
@@ -57,8 +66,6 @@ void RowCodec::init(const TABLE_SHARE *share, const KeyCodec *primary) {
       step.kind = StepKind::CHAR;
       step.length_bytes = step.width < 256 ? 1 : 2;
       step.charset = field->charset();
-    } else if (step.width == 0) {
-      continue;  // A BIT column whose bits all stand beside the NULL bits.
     } else {
       step.kind = StepKind::COPY;
     }
@@ -73,13 +80,41 @@ void RowCodec::init(const TABLE_SHARE *share, const KeyCodec *primary) {
   }
 }
 
+bool RowCodec::same_step(const Step &step, const uchar *a, const uchar *b) {
+  switch (step.kind) {
+    case StepKind::COPY:
+    case StepKind::CHAR: return memcmp(a, b, step.width) == 0;
+    case StepKind::VARCHAR:
+      return memcmp(a, b, step.length_bytes + get_length(a, step.length_bytes)) == 0;
+    default: {
+      if (memcmp(a, b, step.length_bytes) != 0) return false;
+      const uchar *left, *right;
+      memcpy(&left, a + step.length_bytes, sizeof left);
+      memcpy(&right, b + step.length_bytes, sizeof right);
+      return left == right || memcmp(left, right, get_length(a, step.length_bytes)) == 0;
+    }
+  }
+}
+
+bool RowCodec::same(const uchar *a, const uchar *b) const {
+  for (uint i = 0; i < null_bytes_; i++) {
+    if ((a[i] ^ b[i]) & kept_nulls_[i]) return false;
+  }
+  for (const Step *step = steps_, *end = steps_ + count_; step != end; step++) {
+    if (step->null_mask && (a[step->null_offset] & step->null_mask)) continue;
+    if (!same_step(*step, a + step->offset, b + step->offset)) return false;
+  }
+  return true;
+}
+
 void RowCodec::pack(const uchar *record, Buffer &out) const {
   // Room for every column but the bytes of blobs.
   uchar *start = out.room(plain_bytes_);
   uchar *to = start;
   *to++ = ROW_VERSION;
-  memcpy(to, record, null_bytes_);
-  to += null_bytes_;
+  for (uint i = 0; i < null_bytes_; i++) {
+    *to++ = static_cast<uchar>((record[i] & kept_nulls_[i]) | (defaults_[i] & ~kept_nulls_[i]));
+  }
   for (const Step *step = steps_, *end = steps_ + count_; step != end; step++) {
     if (step->null_mask && (record[step->null_offset] & step->null_mask)) continue;
     const uchar *from = record + step->offset;
@@ -153,7 +188,10 @@ bool RowCodec::unpack(const uchar *value, size_t bytes, uchar *record) const {
   memcpy(record, from, null_bytes_);
   from += null_bytes_;
   for (const Step *step = steps_, *last = steps_ + count_; step != last; step++) {
-    if (step->null_mask && (record[step->null_offset] & step->null_mask)) continue;
+    if (step->null_mask && (record[step->null_offset] & step->null_mask)) {
+      memcpy(record + step->offset, defaults_ + step->offset, step->width);
+      continue;
+    }
     from = unpack_step(*step, from, end, record + step->offset);
     if (from == nullptr) return false;
   }

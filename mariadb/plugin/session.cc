@@ -31,12 +31,19 @@ void Session::end() {
   delete this;
 }
 
+bool Session::is_lone_query() const {
+  return thd_sql_command(thd_) == SQLCOM_SELECT && !thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
 int Session::begin() {
   millpond_txn_options options{};
   switch (thd_tx_isolation(thd_)) {
     case ISO_READ_UNCOMMITTED:
     case ISO_READ_COMMITTED: options.isolation = MILLPOND_ISOLATION_READ_COMMITTED; break;
-    case ISO_SERIALIZABLE: options.isolation = MILLPOND_ISOLATION_SERIALIZABLE; break;
+    case ISO_SERIALIZABLE:
+      // A query that is a transaction of its own is serializable by its snapshot, without locks.
+      options.isolation = is_lone_query() ? MILLPOND_ISOLATION_REPEATABLE_READ : MILLPOND_ISOLATION_SERIALIZABLE;
+      break;
     default:
       options.isolation = MILLPOND_ISOLATION_REPEATABLE_READ;
       options.current_reads = !settings::snapshot_isolation(thd_);

@@ -37,6 +37,7 @@ class Session {
   explicit Session(THD *thd) : thd_(thd) {}
   ~Session() = default;
   int begin();
+  bool is_lone_query() const;
   bool ends_transaction(bool all) const;
   uint durability() const;
 

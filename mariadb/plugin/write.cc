@@ -156,8 +156,27 @@ int Handler::change_now() {
   if (rc == MILLPOND_RC_KEY_EXISTS) {
     uint index = entries_[conflict_.index].index;
     duplicate_index_ = index == MAX_KEY ? table_->primary() : index;
+    if (int error = count_duplicate()) return error;
     return HA_ERR_FOUND_DUPP_KEY;
   }
+  return error_of(rc);
+}
+
+// A row that is not inserted leaves the counter as it was. REPLACE and INSERT ... SELECT go on with
+// their next rows, whose numbers are to be greater than those that the statement has named.
+int Handler::count_duplicate() {
+  switch (thd_sql_command(ha_thd())) {
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_INSERT_SELECT: break;
+    case SQLCOM_LOAD:
+      if (replaces_) break;
+      return 0;
+    default: return 0;
+  }
+  uint64_t next = 0;
+  int rc = counter_ ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
+  if (rc == MILLPOND_RC_OK && counter_ > next) rc = millpond_counter_raise(database, table_->rows(), counter_);
   return error_of(rc);
 }
 
@@ -177,6 +196,7 @@ int Handler::write_row(const uchar *record) {
   for (uint i = 0; i < table_->indexes(); i++) {
     if (i != table_->primary()) add_entry(i, record, primary);
   }
+  if (numbered_rows_ > 0 && counter_) numbered_rows_--;
   return change_row();
 }
 
@@ -186,6 +206,8 @@ int Handler::update_row(const uchar *before, const uchar *after) {
   Piece old_primary = append_own_key(before);
   Piece new_primary = append_own_key(after);
   if (same(old_primary, new_primary)) {
+    // The server compares rows itself only if the statement reads all columns that it writes.
+    if (table_->row().same(before, after)) return HA_ERR_RECORD_IS_THE_SAME;
     new_primary = old_primary;
     add(MAX_KEY, MILLPOND_ROW_OP_PUT, old_primary, append_row(after));
   } else {
@@ -223,13 +245,16 @@ uint64_t Handler::counter_after(Field *field) {
   return used == ULONGLONG_MAX || used == 0 ? used : used + 1;
 }
 
-// Hands out `wanted` values that are `offset` plus a multiple of `increment`.
+// Hands out values that are `offset` plus a multiple of `increment`.
 void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                  ulonglong *reserved) {
   millpond_counter counter{};
   counter.offset = offset;
   counter.increment = increment;
-  counter.count = wanted;
+  // The server knows at the first row how many rows an INSERT has, and guesses later. So as many
+  // values are taken as rows are left.
+  if (numbered_rows_ == 0) numbered_rows_ = wanted ? wanted : 1;
+  counter.count = numbered_rows_;
   counter.max = table->next_number_field->get_max_int_value();
   if (millpond_counter_take(table_->rows(), &counter) != MILLPOND_RC_OK || counter.granted == 0) {
     // The server refuses a value that the column cannot hold, and fails where there is none.

@@ -8,6 +8,7 @@
 //! and [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
 
 mod bench;
+mod compare;
 mod compile;
 mod elf;
 mod hardships;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     },
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
+    /// Run random statements on InnoDB and on Millpond in one server and compare the answers
+    Compare(compare::Args),
     /// Run MariaDB's own suites for storage engines
     Suites {
         /// Only these tests
@@ -62,6 +65,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Stop { dir } => server::stop(&dir),
         Command::Test { only } => build().and_then(|_| smoke::run(only)),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
+        Command::Compare(args) => build().and_then(|_| compare::statements(&args)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
     }
 }

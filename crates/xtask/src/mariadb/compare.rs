@@ -1,0 +1,79 @@
+//! Comparisons with InnoDB in the same private server, by the program `sqlcompare`.
+
+use super::make_dir;
+use super::server::{self, Server};
+use crate::root;
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// The server ends by itself this long after the comparison should have ended.
+const GRACE: Duration = Duration::from_secs(1800);
+/// Nothing here has to survive the machine.
+const OPTIONS: [&str; 5] = [
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-doublewrite=0",
+    "--innodb-buffer-pool-size=64M",
+    "--millpond-flush-log-at-trx-commit=0",
+    "--millpond-buffer-pool-size=64M",
+];
+
+/// How random statements are compared.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Where the statements come from
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How many statements at least
+    #[arg(long, default_value_t = 100_000)]
+    pub(super) statements: u64,
+    /// The longest time
+    #[arg(long, default_value_t = 7200)]
+    pub(super) seconds: u64,
+    /// Only this case of the seed
+    #[arg(long)]
+    pub(super) case: Option<u64>,
+    /// Instead, a script that a finding printed
+    #[arg(long)]
+    pub(super) replay: Option<PathBuf>,
+}
+
+/// Compares random statements, or replays a script.
+pub(super) fn statements(args: &Args) -> Result<(), String> {
+    let mut words: Vec<String> = match &args.replay {
+        Some(file) => vec!["replay".to_owned(), file.display().to_string()],
+        None => vec![
+            "statements".to_owned(),
+            format!("--seed={}", args.seed),
+            format!("--statements={}", args.statements),
+            format!("--seconds={}", args.seconds),
+        ],
+    };
+    words.extend(args.case.map(|case| format!("--case={case}")));
+    run(&words, Duration::from_secs(args.seconds) + GRACE)
+}
+
+/// Runs the program against a server of its own.
+fn run(words: &[String], life: Duration) -> Result<(), String> {
+    let dir = std::env::temp_dir().join(format!("millpond-compare-{}", std::process::id()));
+    make_dir(&dir)?;
+    let server = server::start(&dir, life, &OPTIONS)?;
+    let outcome = program(&server, words);
+    let stopped = server::stop(&dir);
+    if outcome.is_ok() && stopped.is_ok() {
+        let _ = std::fs::remove_dir_all(&dir);
+    } else {
+        println!("the server's files are left in {}", dir.display());
+    }
+    outcome.and(stopped)
+}
+
+fn program(server: &Server, words: &[String]) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--package", "sqlcompare", "--"]);
+    command.arg(format!("--socket={}", server.socket.display())).args(words).current_dir(root());
+    let status = command.status().map_err(|e| format!("cannot start cargo: {e}"))?;
+    if status.success() { Ok(()) } else { Err("InnoDB and Millpond differ".to_owned()) }
+}

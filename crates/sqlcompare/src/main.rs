@@ -2,7 +2,8 @@
 //!
 //! [`generate`] makes cases from seeds, [`world`] runs each statement in two databases at the same
 //! moment, [`answer`] compares, [`permitted`] lists the differences that are right, [`minimise`]
-//! shortens a case that shows another one. [`collations`] compares the order of strings. `cargo xtask mariadb compare` starts the server.
+//! shortens a case that shows another one. [`collations`] compares the order of strings.
+//! `cargo xtask mariadb compare` starts the server.
 
 mod answer;
 mod case;

@@ -80,6 +80,8 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
   int rc = millpond_estimate(database, table_->tree(index), min ? bytes_of(lower) : no_bytes(),
                              ends ? bytes_of(upper) : no_bytes(), &rows);
   if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;
+  expected_index_ = index;
+  expected_rows_ = rows;
   return rows ? rows : 1;
 }
 

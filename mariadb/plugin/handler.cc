@@ -183,6 +183,7 @@ int Handler::extra(ha_extra_function operation) {
 
 int Handler::reset() {
   note_changes(false);
+  expected_index_ = MAX_KEY;
   keyread_ = replaces_ = false;
   numbered_rows_ = 0;
   return 0;

@@ -139,6 +139,8 @@ class Handler final : public handler {
   uint lock_ = MILLPOND_LOCK_NONE;
   uint wait_ = MILLPOND_WAIT_WAIT;
   bool keyread_ = false;
+  uint expected_index_ = MAX_KEY;  // The optimizer expects `expected_rows_` rows from a range of it.
+  ulonglong expected_rows_ = 0;
 
   // The scan: the index (MAX_KEY for rows in the order of the tree), its cursor, and where it is.
   uint index_ = MAX_KEY;

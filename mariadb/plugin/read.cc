@@ -5,7 +5,15 @@
 
 namespace millpond {
 
-// Makes `cursor_` the cursor of an index, MAX_KEY for the rows. A handler keeps its cursors.
+namespace {
+
+// At most so many rows are copied at once when a range scan begins.
+constexpr ulonglong AHEAD_MAX = 64;
+
+}  // namespace
+
+// Makes `cursor_` the cursor of an index, MAX_KEY for the rows. A handler keeps its cursors. A read
+// by a whole key needs none, so a seek is the first to ask for it.
 int Handler::cursor_of(uint index) {
   bool rows = index == MAX_KEY || index == table_->primary();
   millpond_cursor *&cursor = cursors_[rows ? table_->indexes() : index];
@@ -22,7 +30,8 @@ int Handler::index_init(uint index, bool) {
   index_ = index;
   positioned_ = by_key_ = by_prefix_ = false;
   edge_ = Edge::NONE;
-  return cursor_of(index);
+  cursor_ = nullptr;
+  return 0;
 }
 
 int Handler::index_end() {
@@ -30,14 +39,16 @@ int Handler::index_end() {
   index_ = MAX_KEY;
   positioned_ = by_key_ = false;
   if (cursor_) millpond_cursor_reset(cursor_);
+  cursor_ = nullptr;
   return 0;
 }
 
-int Handler::rnd_init(bool scan) {
+int Handler::rnd_init(bool) {
   index_ = MAX_KEY;
   positioned_ = by_key_ = by_prefix_ = false;
   edge_ = Edge::NONE;
-  return scan ? cursor_of(MAX_KEY) : 0;
+  cursor_ = nullptr;
+  return 0;
 }
 
 int Handler::rnd_end() { return index_end(); }
@@ -120,10 +131,17 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   to.upper = prefix.ptr || backward ? no_bytes() : range_end();
   to.lock = lock_;
   to.wait = wait_;
+  if (to.upper.ptr && index_ == expected_index_) {
+    // One more shows that there are no more. A statement may want fewer rows than the range has.
+    to.rows = static_cast<uint32_t>(expected_rows_ < AHEAD_MAX ? expected_rows_ + 1 : AHEAD_MAX);
+  }
   positioned_ = by_key_ = false;
   by_prefix_ = prefix.ptr != nullptr;
   from_index_ = reads_from_index();
   edge_ = backward ? Edge::FRONT : Edge::BACK;
+  if (cursor_ == nullptr) {
+    if (int error = cursor_of(index_)) return error;
+  }
   millpond_row row;
   int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
   if (rc == MILLPOND_RC_NOT_FOUND) return none;

@@ -2,6 +2,7 @@
 
 #include "session.h"
 #include "errors.h"
+#include "huge_pages.h"
 #include "settings.h"
 
 #include <new>
@@ -15,6 +16,7 @@ Session *Session::existing(THD *thd) {
 Session *Session::of(THD *thd) {
   Session *session = existing(thd);
   if (session) return session;
+  allow_huge_pages();
   session = new (std::nothrow) Session(thd);
   if (session == nullptr) return nullptr;
   if (millpond_txn_new(database, &session->txn_) != MILLPOND_RC_OK) {
@@ -58,12 +60,14 @@ int Session::begin() {
 
 int Session::begin_statement() {
   const bool several = thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
-  if (!running_) {
+  const bool running = running_;
+  if (!running) {
     if (int error = begin()) return error;
   }
   if (!statement_) {
-    millpond_txn_clear_cancel(txn_);
-    millpond_txn_set_lock_wait(txn_, settings::lock_wait_ms(thd_));
+    if (cancelled_.exchange(false)) millpond_txn_clear_cancel(txn_);
+    // A new transaction has it from begin().
+    if (running) millpond_txn_set_lock_wait(txn_, settings::lock_wait_ms(thd_));
     if (int rc = millpond_statement_begin(txn_)) return server_error(thd_, rc);
     statement_ = true;
   }

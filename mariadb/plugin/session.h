@@ -3,6 +3,8 @@
 
 #include "engine.h"
 
+#include <atomic>
+
 namespace millpond {
 
 // One connection's place for transactions. It lives from the connection's first use of a Millpond
@@ -27,7 +29,10 @@ class Session {
   int rollback_to(const millpond_savepoint *savepoint);
 
   // Makes the present wait and the rest of the statement fail. Called by another connection.
-  void cancel() { millpond_txn_cancel(txn_); }
+  void cancel() {
+    millpond_txn_cancel(txn_);
+    cancelled_.store(true);  // Later: the next statement that sees it ends the effect.
+  }
   void end();
 
   millpond_txn *txn() { return txn_; }
@@ -46,6 +51,7 @@ class Session {
   bool running_ = false;
   bool statement_ = false;
   bool changed_ = false;
+  std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
 };
 
 // Puts the functions of transactions into the engine's entry.

@@ -20,8 +20,11 @@ use std::cell::RefCell;
 
 /// Slots for copies in each thread. Roots that share a slot replace each other's copies.
 const CACHE_SLOTS: usize = 32;
-/// Descents through an unchanged root before it is copied.
-const VISITS_BEFORE_COPY: u8 = 4;
+/// Descents through an unchanged root before it is copied, at least.
+const VISITS_BEFORE_COPY: u16 = 4;
+/// And at least one for so many children: the copy of a large root takes as long as many descents.
+/// It would never pay where many threads share a tree in which leaves are split.
+const CHILDREN_A_VISIT: u16 = 16;
 
 thread_local! {
     static COPIES: RefCell<[Option<CacheSlot>; CACHE_SLOTS]> = const { RefCell::new([const { None }; CACHE_SLOTS]) };
@@ -31,7 +34,7 @@ thread_local! {
 struct CacheSlot {
     stamp: Stamp,
     /// Descents through the root while it had this stamp.
-    visits: u8,
+    visits: u16,
     copy: Option<RootCopy>,
 }
 
@@ -69,24 +72,29 @@ impl RootCopy {
     /// REQUIRES: `root` has no sibling.
     pub(super) fn of(root: &Inner<'_>) -> RootCopy {
         let count = root.len();
-        let keys: Vec<Vec<u8>> = (1..count).map(|i| root.key(i).to_vec()).collect();
-        let prefix = match (keys.first(), keys.last()) {
-            (Some(first), Some(last)) => first[..common_prefix(first, last)].to_vec(),
-            _ => Vec::new(),
-        };
-        let rest = |key: &Vec<u8>| key[prefix.len()..].to_vec();
-        let mut end = 0;
-        let ends = keys.iter().map(|key| {
-            end += (key.len() - prefix.len()) as u32;
-            end
-        });
+        let (mut key, mut last) = (Vec::new(), Vec::new());
+        if count > 1 {
+            root.key(1).copy_to(&mut key);
+            root.key(count - 1).copy_to(&mut last);
+        }
+        let prefix = key[..common_prefix(&key, &last)].to_vec();
+        let keys = usize::from(count).saturating_sub(1);
+        let (mut heads, mut ends) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
+        let mut rests = Vec::with_capacity(keys * (last.len() - prefix.len()));
+        for i in 1..count {
+            root.key(i).copy_to(&mut key);
+            let rest = &key[prefix.len()..];
+            heads.push(head_of(rest));
+            rests.extend_from_slice(rest);
+            ends.push(rests.len() as u32);
+        }
         RootCopy {
             level: root.level(),
             children: (0..count).map(|i| root.child(i)).collect(),
-            heads: keys.iter().map(|key| head_of(&key[prefix.len()..])).collect(),
-            ends: ends.collect(),
-            rests: keys.iter().flat_map(rest).collect(),
             prefix: prefix.into(),
+            heads: heads.into(),
+            ends: ends.into(),
+            rests: rests.into(),
         }
     }
 
@@ -161,8 +169,10 @@ pub(super) fn note_visit(root: &PageRead<'_>) {
         match slot {
             Some(slot) if slot.stamp == stamp => {
                 slot.visits = slot.visits.saturating_add(1);
-                if slot.copy.is_none() && slot.visits >= VISITS_BEFORE_COPY {
-                    slot.copy = Some(RootCopy::of(&Inner::new(root)));
+                let inner = Inner::new(root);
+                let enough = VISITS_BEFORE_COPY.max(inner.len() / CHILDREN_A_VISIT);
+                if slot.copy.is_none() && slot.visits >= enough {
+                    slot.copy = Some(RootCopy::of(&inner));
                 }
             }
             _ => *slot = Some(CacheSlot { stamp, visits: 1, copy: None }),

@@ -75,3 +75,26 @@ fn a_root_is_copied_if_it_stays_unchanged_and_a_stale_copy_is_ignored() {
     (0..rows).for_each(|n| assert!(remove(store, tree, &key(n))));
     (0..rows).for_each(|n| assert!(get(store, tree, &key(n)).is_none()));
 }
+
+#[test]
+fn a_large_root_is_copied_after_more_descents() {
+    let fixture = TestStore::new(4096, 600);
+    let tree = Tree::create(&fixture.store, ID).unwrap();
+    let store = &fixture.store;
+    let key = |n: u64| key_of_kind(0, n);
+    (0..2500).for_each(|n| put(store, tree, &key(n), &[7; 100], 0));
+    let root = store.pool.fetch(tree.root).unwrap().read();
+    let (level, children) = (Inner::new(&root).level(), Inner::new(&root).len());
+    drop(root);
+    assert!(level == 1 && children > 80, "a root with {children} children at level {level}");
+    // In another thread, because the thread that has grown the tree has counted visits.
+    let gets_until_copied = || {
+        let copied = || {
+            let now = store.pool.stamp(tree.root).unwrap();
+            next_child(tree.root, now, Seek::At(&key(1)), 0).is_some()
+        };
+        (1..100).find(|_| get(store, tree, &key(1)).is_some() && copied())
+    };
+    let gets = std::thread::scope(|scope| scope.spawn(gets_until_copied).join().unwrap());
+    assert_eq!(gets, Some(u64::from(children) / 16));
+}

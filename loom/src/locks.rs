@@ -366,7 +366,7 @@ fn scan_models() {
                         }
                         Some(scan) => {
                             drop(leaf);
-                            assert_eq!(scan.wait(&mut since), Ok(()));
+                            assert_eq!(scan.wait(&mut since, None), Ok(()));
                         }
                     }
                 }

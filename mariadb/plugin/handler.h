@@ -19,7 +19,7 @@ class Handler final : public handler {
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
-  uint max_supported_key_length() const override { return 3500; }
+  uint max_supported_key_length() const override { return MAX_KEY_BYTES; }
   uint max_supported_key_part_length() const override { return 3072; }
 
   // Opening, locks (handler.cc).
@@ -130,6 +130,7 @@ class Handler final : public handler {
   int change_now();
   int change_row();
   int bulk_error_of(int result);
+  int check_key_lengths();
   int count_duplicate();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
   static uint64_t counter_after(Field *field);

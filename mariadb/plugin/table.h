@@ -13,6 +13,8 @@
 namespace millpond {
 
 constexpr uint HIDDEN_KEY_BYTES = 8;
+// The engine's limit of a key with pages of 16 KiB.
+constexpr uint MAX_KEY_BYTES = 3500;
 
 // One index of a table, and its tree.
 struct Index {

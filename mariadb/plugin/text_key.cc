@@ -8,6 +8,10 @@ namespace {
 
 enum Marker : uchar { BELOW = 1, END = 2, ABOVE = 3 };
 
+// Collations whose sort keys are not in the order of their comparison, by their numbers.
+constexpr uint LATIN2_CZECH_CS = 2, CP1250_CZECH_CS = 34;
+constexpr uint BIG5_CHINESE_CI = 1, BIG5_CHINESE_NOPAD_CI = 1025;
+
 // How many bytes the weights of one level of `bytes` bytes of text can take.
 size_t most_weight_bytes(CHARSET_INFO *charset, size_t bytes) {
   size_t most = charset->strnxfrmlen(bytes);
@@ -21,6 +25,16 @@ bool TextOrder::init(CHARSET_INFO *charset) {
   binary_ = charset == &my_charset_bin;
   pads_ = !binary_ && !(charset->state & MY_CS_NOPAD);
   levels_ = 0;
+  // These compare strings without their trailing spaces, and then as if nothing followed.
+  strips_ = charset->number == LATIN2_CZECH_CS || charset->number == CP1250_CZECH_CS;
+  if (strips_) pads_ = false;
+  // The sort keys have strokes, which the comparison does not know.
+  by_code_ = charset->number == BIG5_CHINESE_CI || charset->number == BIG5_CHINESE_NOPAD_CI;
+  if (charset->number == LATIN2_CZECH_CS) {
+    // The sort key has all four levels, with separators that are less than each weight.
+    level_[levels_++] = WeightLevel{0, 1, {0}};
+    return true;
+  }
   if (binary_) {
     level_[levels_++] = WeightLevel{0, 1, {0}};
     return true;
@@ -43,17 +57,35 @@ bool TextOrder::init(CHARSET_INFO *charset) {
   return true;
 }
 
+// Puts the weights of one level into `scratch`, and returns their bytes.
+size_t TextOrder::weights_of(const WeightLevel &level, const uchar *text, size_t bytes,
+                             Buffer &scratch) const {
+  const size_t most = most_weight_bytes(charset_, bytes);
+  scratch.clear();
+  uchar *weights = scratch.room(most);
+  if (!by_code_) {
+    return charset_->strnxfrm(weights, most, static_cast<uint>(most), text, bytes, level.flag);
+  }
+  size_t length = 0;
+  for (size_t at = 0; at < bytes;) {
+    const char *from = reinterpret_cast<const char *>(text);
+    const bool two = my_ismbchar(charset_, from + at, from + bytes) > 1;
+    weights[length++] = two ? text[at] : charset_->sort_order[text[at]];
+    if (two) weights[length++] = text[at + 1];
+    at += two ? 2 : 1;
+  }
+  return length;
+}
+
 void TextOrder::append(const uchar *text, size_t bytes, Buffer &out, Buffer &scratch) const {
   if (binary_) {
     append_level(level_[0], text, bytes, out);
     return;
   }
-  size_t most = most_weight_bytes(charset_, bytes);
+  while (strips_ && bytes > 0 && text[bytes - 1] == ' ') bytes--;
   for (uint i = 0; i < levels_; i++) {
-    scratch.clear();
-    uchar *weights = scratch.room(most);
-    size_t length = charset_->strnxfrm(weights, most, static_cast<uint>(most), text, bytes, level_[i].flag);
-    append_level(level_[i], weights, length, out);
+    size_t length = weights_of(level_[i], text, bytes, scratch);
+    append_level(level_[i], scratch.data(), length, out);
   }
 }
 

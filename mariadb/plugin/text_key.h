@@ -39,9 +39,13 @@ class TextOrder {
  private:
   void append_level(const WeightLevel &level, const uchar *weights, size_t bytes, Buffer &out) const;
 
+  size_t weights_of(const WeightLevel &level, const uchar *text, size_t bytes, Buffer &scratch) const;
+
   CHARSET_INFO *charset_ = nullptr;
   bool binary_ = false;
   bool pads_ = false;
+  bool strips_ = false;   // Trailing spaces count for nothing, and are not padded with.
+  bool by_code_ = false;  // Characters of two bytes are ordered by their bytes.
   uint levels_ = 0;
   WeightLevel level_[MY_STRXFRM_NLEVELS];
 };

@@ -78,8 +78,23 @@ void Handler::update_entry(uint i, const uchar *before, const uchar *after, Piec
   add(i, table_->index(i).unique ? MILLPOND_ROW_OP_INSERT : MILLPOND_ROW_OP_PUT, new_key, value);
 }
 
+// Fails if a key is longer than a page allows. The error names its index.
+int Handler::check_key_lengths() {
+  for (uint i = 0; i < entry_count_; i++) {
+    const Entry &entry = entries_[i];
+    if (entry.key.bytes <= MAX_KEY_BYTES) continue;
+    const uint index = entry.index == MAX_KEY ? table_->primary() : entry.index;
+    last_own_error_ = OWN_ERRORS + MILLPOND_RC_KEY_TOO_LONG;
+    my_snprintf(error_text_, sizeof error_text_, "the key of index '%s' is %zu bytes long, %u is the most",
+                table->key_info[index].name.str, entry.key.bytes, MAX_KEY_BYTES);
+    return last_own_error_;
+  }
+  return 0;
+}
+
 // Makes the collected changes: all or none.
 int Handler::change_row() {
+  if (int error = check_key_lengths()) return error;
   if (!bulk_) return change_now();
   for (uint i = 0; i < entry_count_; i++) {
     const Entry &entry = entries_[i];
@@ -217,9 +232,10 @@ int Handler::update_row(const uchar *before, const uchar *after) {
   for (uint i = 0; i < table_->indexes(); i++) {
     if (i != table_->primary()) update_entry(i, before, after, old_primary, new_primary);
   }
-  // ON DUPLICATE KEY UPDATE may give the counter's column a value that has not been handed out.
-  if (table->found_next_number_field && replaces_ && after == table->record[0]) {
-    counter_ = counter_after(table->found_next_number_field);
+  // An update may give the counter's column a value that has not been handed out.
+  Field *counted = table->found_next_number_field;
+  if (counted && after == table->record[0] && bitmap_is_set(table->write_set, counted->field_index)) {
+    counter_ = counter_after(counted);
   }
   return change_row();
 }

@@ -81,4 +81,36 @@ INSERT INTO counted VALUES (NULL, 11), (2, 12), (17, 13), (NULL, 14), (NULL, 15)
 INSERT INTO counted (a) VALUES (16);
 SELECT LAST_INSERT_ID();
 SELECT * FROM counted ORDER BY id;
+-- An UPDATE that raises a number raises the counter.
+UPDATE counted SET id = 50 WHERE id = 20;
+INSERT INTO counted (a) VALUES (17);
+SELECT LAST_INSERT_ID();
 DROP TABLE counted;
+
+-- A row whose key is too long fails and names the index; searches with such a constant are answered.
+CREATE TABLE longs (id INT PRIMARY KEY, v VARCHAR(768) CHARACTER SET utf8mb4 COLLATE utf8mb4_uca1400_as_cs, KEY kv (v));
+INSERT INTO longs VALUES (1, LEFT(REPEAT('The quick brown fox jumps over the lazy dog ', 20), 500));
+INSERT INTO longs VALUES (2, LEFT(REPEAT('The quick brown fox jumps over the lazy dog ', 20), 768));
+SET NAMES utf8mb4 COLLATE utf8mb4_uca1400_as_cs;
+SELECT id FROM longs FORCE INDEX (kv) WHERE v < LEFT(REPEAT('The quick brown fox jumps over the lazy dog ', 20), 768);
+SELECT id FROM longs FORCE INDEX (kv) WHERE v >= LEFT(REPEAT('The quick brown fox jumps over the lazy dog ', 20), 768);
+DROP TABLE longs;
+SET NAMES utf8mb4;
+
+-- Collations whose sort keys are not in the order of their comparison.
+CREATE TABLE czech (id INT PRIMARY KEY, a VARCHAR(10) CHARACTER SET cp1250 COLLATE cp1250_czech_cs,
+                    b VARCHAR(10) CHARACTER SET latin2 COLLATE latin2_czech_cs, KEY a (a), KEY b (b));
+INSERT INTO czech VALUES (1, 'a', 'a'), (2, 'a\t', 'a\t'), (3, 'a  ', 'a  '), (4, 'a b', 'a b'), (5, 'ab', 'ab'),
+                         (6, 'A', 'A'), (7, '', ''), (8, ' ', ' '), (9, 'ch', 'ch'), (10, 'h', 'h'), (11, 'c', 'c');
+SELECT id, HEX(a) FROM czech FORCE INDEX (a) ORDER BY a, id;
+SELECT id, HEX(b) FROM czech FORCE INDEX (b) ORDER BY b, id;
+SELECT COUNT(*) FROM czech IGNORE INDEX (a) WHERE a = 'a';
+SELECT COUNT(*) FROM czech FORCE INDEX (a) WHERE a = 'a';
+SELECT COUNT(*) FROM czech IGNORE INDEX (b) WHERE b > 'a';
+SELECT COUNT(*) FROM czech FORCE INDEX (b) WHERE b > 'a';
+DROP TABLE czech;
+CREATE TABLE strokes (v VARCHAR(10) CHARACTER SET big5 PRIMARY KEY);
+INSERT INTO strokes VALUES (_big5 x'A140'), (_big5 x'A141'), (_big5 x'C8FE'), (_big5 x'A440'), (_big5 x'F9D5'), (_big5 x'C6A1'), (_big5 x'C6A2'), ('b'), ('a');
+SELECT HEX(v) FROM strokes ORDER BY v;
+SELECT HEX(v) FROM strokes ORDER BY CONCAT(v, '');
+DROP TABLE strokes;

@@ -39,6 +39,35 @@ pub(crate) struct Args {
     pub(super) replay: Option<PathBuf>,
 }
 
+/// Which collations are compared.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct CollationArgs {
+    /// Where the strings and the share come from
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// The longest time
+    #[arg(long, default_value_t = 14_400)]
+    pub(super) seconds: u64,
+    /// Only collations with this in their names
+    #[arg(long, default_value = "")]
+    pub(super) like: String,
+    /// One of so many collations
+    #[arg(long, default_value_t = 1)]
+    pub(super) share: u64,
+}
+
+/// Compares collations.
+pub(super) fn collations(args: &CollationArgs) -> Result<(), String> {
+    let words = [
+        "collations".to_owned(),
+        format!("--seed={}", args.seed),
+        format!("--seconds={}", args.seconds),
+        format!("--like={}", args.like),
+        format!("--share={}", args.share),
+    ];
+    run(&words, Duration::from_secs(args.seconds) + GRACE)
+}
+
 /// Compares random statements, or replays a script.
 pub(super) fn statements(args: &Args) -> Result<(), String> {
     let mut words: Vec<String> = match &args.replay {

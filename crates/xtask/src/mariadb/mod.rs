@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Bench(bench::Args),
     /// Run random statements on InnoDB and on Millpond in one server and compare the answers
     Compare(compare::Args),
+    /// Compare order, equality, prefixes and LIKE of all collations with InnoDB's
+    Collations(compare::CollationArgs),
     /// Run MariaDB's own suites for storage engines
     Suites {
         /// Only these tests
@@ -66,6 +68,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Test { only } => build().and_then(|_| smoke::run(only)),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Compare(args) => build().and_then(|_| compare::statements(&args)),
+        Command::Collations(args) => build().and_then(|_| compare::collations(&args)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
     }
 }

@@ -45,7 +45,7 @@ bool reads_without_locks(int command) {
 }  // namespace
 
 ulonglong Handler::table_flags() const {
-  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER |
+  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
          HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
          HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_PRIMARY_KEY_REQUIRED_FOR_DELETE |
          HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
@@ -88,6 +88,9 @@ int Handler::open(const char *path, int, uint) {
     close();
     return HA_ERR_OUT_OF_MEM;
   }
+  // A table scan goes in the order of the primary key. The server has to know, so that an UPDATE of
+  // that key collects its rows before it changes one: else it would find changed rows once more.
+  key_used_on_scan = table_->primary();
   ref_length = table_->has_primary() ? table->key_info[table_->primary()].key_length : HIDDEN_KEY_BYTES;
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }

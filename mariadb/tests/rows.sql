@@ -74,3 +74,10 @@ SELECT id, LENGTH(t), MD5(b) FROM l ORDER BY id;
 DELETE FROM l WHERE id = 1;
 SELECT id, LENGTH(b) FROM l;
 DROP TABLE l;
+
+-- An update moves rows forward in the order of the scan, and finds each of them once.
+CREATE TABLE f (id INT PRIMARY KEY, v INT);
+INSERT INTO f VALUES (1, 1), (2, 2), (3, 3), (100, 4);
+UPDATE f SET id = id + 200;
+SELECT * FROM f ORDER BY id;
+DROP TABLE f;

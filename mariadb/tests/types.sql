@@ -75,3 +75,26 @@ SELECT id FROM w FORCE INDEX (vb) WHERE vb = 'a\0';
 SELECT id FROM w FORCE INDEX (bl) WHERE bl = 'aab';
 SELECT id FROM w FORCE INDEX (u) WHERE u = '123e4567-e89b-12d3-a456-426655440001';
 DROP TABLE w;
+
+-- An index from which only the first columns can be read back: the rest comes from the row.
+CREATE TABLE k (a CHAR(3) PRIMARY KEY, n SMALLINT, d DOUBLE, s VARCHAR(5), b BIT(3),
+  KEY da (d DESC, a), KEY sn (s, n), KEY b (b));
+INSERT INTO k VALUES ('x', 7, -0.0, 'q', b'101'), ('y', 8, 0.08, 'p', b'001'), ('z', 9, 0.08, NULL, b'111');
+SELECT MIN(a), MAX(a) FROM k WHERE d = 0.08;
+SELECT COUNT(*) FROM k FORCE INDEX (da) WHERE d > -1;
+SELECT d FROM k FORCE INDEX (da) WHERE d > -1 ORDER BY d DESC, a;
+SELECT n FROM k FORCE INDEX (sn) WHERE s > 'a' ORDER BY s;
+SELECT b + 0 FROM k FORCE INDEX (b) WHERE b > 0 ORDER BY b;
+DROP TABLE k;
+CREATE TABLE k (d DOUBLE PRIMARY KEY, n INT, KEY n (n));
+INSERT INTO k VALUES (-0.0, 1), (-1.5, 2);
+SELECT * FROM k FORCE INDEX (n) WHERE n > 0 ORDER BY n;
+DROP TABLE k;
+
+-- Geometry.
+CREATE TABLE p (id INT PRIMARY KEY, g GEOMETRY, KEY g (g(25)));
+INSERT INTO p VALUES (1, POINT(1, 2)), (2, NULL), (3, ST_GeomFromText('LINESTRING(0 0, 1 1)'));
+SELECT id, ST_AsText(g) FROM p ORDER BY id;
+SELECT id FROM p WHERE g = POINT(1, 2);
+CREATE TABLE q (g POINT NOT NULL, SPATIAL INDEX (g));
+DROP TABLE p;

@@ -4,9 +4,11 @@
 //! A plugin is compiled against private headers of the server, and those come only with the
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
-//! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs those of MariaDB,
-//! and [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
+//! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs MariaDB's suites for
+//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, and [`mod@bench`]
+//! measures. Everything that is made lies under `target/mariadb`.
 
+mod adapted;
 mod bench;
 mod compare;
 mod compile;
@@ -19,6 +21,7 @@ mod server;
 mod sessions;
 mod smoke;
 mod suites;
+mod tree;
 
 use crate::root;
 use clap::Subcommand;
@@ -57,6 +60,8 @@ pub(crate) enum Command {
         /// Only these tests
         tests: Vec<String>,
     },
+    /// Run MariaDB's own tests with InnoDB, then with Millpond, and compare what they print
+    Adapted(adapted::Options),
 }
 
 /// Runs a command.
@@ -70,6 +75,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Compare(args) => build().and_then(|_| compare::statements(&args)),
         Command::Collations(args) => build().and_then(|_| compare::collations(&args)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
+        Command::Adapted(options) => build().and_then(|_| adapted::run(&options)),
     }
 }
 

@@ -1,81 +1,65 @@
 //! MariaDB's own suites for storage engines, run against the plugin.
 //!
-//! The test driver looks for a plugin beside the server's own, so it gets a tree of links in a
-//! directory of its own; nothing under `/usr` is written. The suite itself is copied, because the
-//! driver patches expected results in place. `mariadb/suites` is the overlay: it names the engine,
-//! and holds the differences (`.rdiff`) that are right for it.
+//! The suite itself is copied, because the driver patches expected results in place.
+//! `mariadb/suites` is the overlay: it names the engine, and holds the differences (`.rdiff`) that
+//! are right for it. `mariadb/suites/README.md` says why each of them is right.
 
 use super::packages::install;
-use super::{is_root, make_dir, output, plugin_path};
+use super::tree::{Tree, copy, installed_tests};
 use crate::root;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-const SHARE: &str = "/usr/share/mysql";
-const PLUGINS: &str = "/usr/lib/mysql/plugin";
 const SUITES: &str = "storage_engine-millpond,storage_engine/trx-millpond,storage_engine/parts-millpond";
-/// Some tests are skipped for root.
-const USER: &str = "nobody";
 
 /// Runs the suites, or only the named tests of them.
 pub(super) fn run(tests: &[String]) -> Result<(), String> {
     install(&["mariadb-test"])?;
-    let tree = std::env::temp_dir().join(format!("millpond-suites-{}", std::process::id()));
-    make_tree(&tree)?;
-    let program = "./mariadb-test-run.pl";
-    let mut driver = if is_root() {
-        output(Command::new("chown").args(["-R", "-h", USER]).arg(&tree))?;
-        let mut driver = Command::new("runuser");
-        driver.args(["-u", USER, "--", "perl", program]);
-        driver
-    } else {
-        let mut driver = Command::new("perl");
-        driver.arg(program);
-        driver
-    };
-    driver.arg(format!("--vardir={}", tree.join("var").display())).arg(format!("--suite={SUITES}"));
-    driver.args(["--force", "--nowarnings", "--max-test-fail=0", "--parallel=2"]).args(tests);
-    driver.current_dir(tree.join("share/mysql/mysql-test"));
+    let tree = Tree::new("suites", &["storage_engine"])?;
+    let suite = installed_tests().join("suite/storage_engine");
+    copy(&suite, &tree.tests().join("suite/storage_engine"))?;
+    copy(&root().join("mariadb/suites"), &tree.tests().join("plugin/millpond"))?;
+    let mut driver = tree.driver()?;
+    driver.arg(format!("--suite={SUITES}")).args(tests);
     let status = driver.status().map_err(|e| format!("cannot start the test driver: {e}"))?;
     if status.success() {
-        return std::fs::remove_dir_all(&tree).map_err(|e| format!("{}: {e}", tree.display()));
+        return tree.remove();
     }
-    Err(format!("tests failed; what they printed is in {}", tree.join("var").display()))
+    Err(format!("tests failed; what they printed is in {}", tree.var().display()))
 }
 
-/// Makes the tree: links to the installed server, the plugin, a copy of the suite, and the overlay.
-fn make_tree(tree: &Path) -> Result<(), String> {
-    let tests = tree.join("share/mysql/mysql-test");
-    for dir in [tests.join("plugin"), tests.join("suite"), tree.join("lib/mysql/plugin")] {
-        make_dir(&dir)?;
-    }
-    link(Path::new("/usr/bin"), &tree.join("bin"))?;
-    link(Path::new("/usr/sbin"), &tree.join("sbin"))?;
-    link_all(Path::new(SHARE), &tree.join("share/mysql"), &["mysql-test"])?;
-    link_all(&Path::new(SHARE).join("mysql-test"), &tests, &["plugin", "suite"])?;
-    link_all(&Path::new(SHARE).join("mysql-test/suite"), &tests.join("suite"), &["storage_engine"])?;
-    link_all(Path::new(PLUGINS), &tree.join("lib/mysql/plugin"), &[])?;
-    let suite = Path::new(SHARE).join("mysql-test/suite/storage_engine");
-    copy(&suite, &tests.join("suite/storage_engine"))?;
-    copy(&root().join("mariadb/suites"), &tests.join("plugin/millpond"))?;
-    copy(&plugin_path(), &tree.join("lib/mysql/plugin/ha_millpond.so"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
 
-fn link_all(from: &Path, to: &Path, but: &[&str]) -> Result<(), String> {
-    let entries = std::fs::read_dir(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default();
-        if !but.iter().any(|but| *but == name) {
-            link(&path, &to.join(name))?;
+    /// Returns the names of the overlay's files that end with `kind`, such as `trx/xa`.
+    fn files(dir: &str, kind: &str) -> BTreeSet<String> {
+        let overlay = root().join("mariadb/suites/storage_engine").join(dir);
+        let names = std::fs::read_dir(overlay).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.filter_map(|name| Some(name.to_str()?.strip_suffix(kind)?.to_owned()));
+        names.map(|name| if dir.is_empty() { name } else { format!("{dir}/{name}") }).collect()
+    }
+
+    #[test]
+    fn each_difference_is_listed_with_its_reason() {
+        let mut differences = BTreeSet::new();
+        for dir in ["", "trx", "parts"] {
+            differences.extend(files(dir, ".rdiff"));
         }
+        let readme = std::fs::read_to_string(root().join("mariadb/suites/README.md")).unwrap();
+        let rows = readme.lines().filter(|line| line.starts_with("| `"));
+        let names = rows.filter_map(|line| line.split('|').nth(1)).flat_map(|names| names.split(','));
+        let listed: BTreeSet<String> = names.map(|name| name.trim().trim_matches('`').to_owned()).collect();
+        assert_eq!(differences, listed);
     }
-    Ok(())
-}
 
-fn link(from: &Path, to: &PathBuf) -> Result<(), String> {
-    std::os::unix::fs::symlink(from, to).map_err(|e| format!("cannot link {}: {e}", to.display()))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    output(Command::new("cp").args(["-r", "-L"]).arg(from).arg(to)).map(drop)
+    #[test]
+    fn at_most_ten_tests_are_disabled() {
+        let mut disabled = 0;
+        for dir in ["", "trx", "parts"] {
+            let list = root().join("mariadb/suites/storage_engine").join(dir).join("disabled.def");
+            let text = std::fs::read_to_string(list).unwrap_or_default();
+            disabled += text.lines().filter(|line| line.contains(':')).count();
+        }
+        assert!((1..=10).contains(&disabled), "{disabled}");
+    }
 }

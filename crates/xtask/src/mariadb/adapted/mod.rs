@@ -1,0 +1,265 @@
+//! MariaDB's own tests, run with InnoDB and with Millpond.
+//!
+//! Each test is adapted: the engine that it names for its tables is replaced, and it goes on after
+//! an error. It runs in the same tree with InnoDB as the default engine, then with Millpond, and
+//! the results are compared with the engine's name masked. So the oracle is this very server, not
+//! an expected result that was written for another engine.
+//!
+//! `mariadb/adapted` has the lists: `tests` is what runs, `left-out` what does not, and `differs`
+//! the tests whose results may differ, each with its reason. What may differ in such a test is
+//! pinned in `mariadb/adapted/differences/SUITE.TEST`.
+
+mod choose;
+mod results;
+mod text;
+
+use super::packages::install;
+use super::tree::{Tree, installed_tests};
+use super::{make_dir, write};
+use choose::{Reasons, list_dir, reasons, suite_dir};
+use results::Relation;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+
+const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
+/// How long one test may take, minutes.
+const TEST_MINUTES: u32 = 5;
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Only these tests, SUITE.TEST; a star at the end stands for any rest
+    tests: Vec<String>,
+    /// Only a share of them, N/M
+    #[arg(long, value_parser = share)]
+    share: Option<(u64, u64)>,
+    /// Which share
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Pin the differences of the tests that are listed in `differs`
+    #[arg(long)]
+    pin: bool,
+}
+
+fn share(text: &str) -> Result<(u64, u64), String> {
+    let parts = text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
+    parts.filter(|&(n, m)| n >= 1 && n <= m).ok_or_else(|| "a share is N/M, as 1/20".to_owned())
+}
+
+/// How a test ended with one engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// What it printed, masked.
+    Printed(String),
+    /// The driver does not run it here, for instance because it needs a server with debug code.
+    Skipped,
+    /// It did not come to its end: a crash, a time limit, or a command of the test that cannot go on.
+    Failed,
+}
+
+/// Runs the tests and compares.
+pub(super) fn run(options: &Options) -> Result<(), String> {
+    install(&["mariadb-test"])?;
+    let tests = choose::tests(options, &reasons("left-out")?)?;
+    if tests.is_empty() {
+        return Err("no test has such a name".into());
+    }
+    let suites = choose::suites()?;
+    let mut copied: Vec<&str> = vec!["include", "main"];
+    copied.extend(suites.iter().map(String::as_str));
+    let tree = Tree::new("adapted", &copied)?;
+    println!("{} tests, in {}", tests.len(), tree.tests().display());
+    let mut outcomes = Vec::new();
+    for engine in ENGINES {
+        adapt_all(&tree, &suites, engine)?;
+        outcomes.push(run_all(&tree, &suites, &tests, engine)?);
+    }
+    let verdict = judge(options, &tests, &outcomes[0], &outcomes[1])?;
+    if verdict.is_ok() {
+        tree.remove()?;
+    }
+    verdict
+}
+
+/// Copies the tests and what they include, adapted for an engine.
+fn adapt_all(tree: &Tree, suites: &[String], engine: &str) -> Result<(), String> {
+    let mut dirs = vec![Path::new("include").to_owned()];
+    dirs.extend(suites.iter().map(|suite| suite_dir(suite)));
+    for dir in dirs {
+        let to = tree.tests().join(&dir);
+        if to.exists() {
+            std::fs::remove_dir_all(&to).map_err(|e| format!("{}: {e}", to.display()))?;
+        }
+        adapt_dir(&installed_tests().join(&dir), &to, engine)?;
+    }
+    Ok(())
+}
+
+fn adapt_dir(from: &Path, to: &Path, engine: &str) -> Result<(), String> {
+    make_dir(to)?;
+    let entries = std::fs::read_dir(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            adapt_dir(&path, &copy, engine)?;
+            continue;
+        }
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or("");
+        // Results are recorded anew, once for each test.
+        if matches!(kind, "result" | "rdiff" | "combinations" | "reject") {
+            continue;
+        }
+        let read = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let text = match kind {
+            "test" => [b"--disable_abort_on_error\n", &*text::adapt(&read, engine)].concat(),
+            "inc" | "opt" => text::adapt(&read, engine),
+            _ => read,
+        };
+        std::fs::write(&copy, text).map_err(|e| format!("cannot write {}: {e}", copy.display()))?;
+    }
+    Ok(())
+}
+
+/// Runs all tests with an engine, and returns how each ended.
+fn run_all(
+    tree: &Tree,
+    suites: &[String],
+    tests: &[String],
+    engine: &str,
+) -> Result<BTreeMap<String, Outcome>, String> {
+    let mut driver = tree.driver()?;
+    let server = [
+        format!("--plugin-dir={}", tree.plugins().display()),
+        "--plugin-load-add=ha_millpond.so".to_owned(),
+        "--ignore-db-dirs=#millpond".to_owned(),
+        "--innodb".to_owned(),
+        format!("--default-storage-engine={engine}"),
+        // Nothing here cuts the power.
+        "--loose-millpond-flush-log-at-trx-commit=0".to_owned(),
+        "--innodb-flush-log-at-trx-commit=0".to_owned(),
+    ];
+    driver.args(server.iter().map(|option| format!("--mysqld={option}")));
+    driver.args(["--record", "--retry=0", "--nocheck-testcases", "--suite-timeout=600"]);
+    driver.arg(format!("--testcase-timeout={TEST_MINUTES}"));
+    driver.arg(format!("--suite={}", suites.join(","))).args(tests);
+    println!("with {engine}");
+    let done = driver.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let done = done.map_err(|e| format!("cannot start the test driver: {e}"))?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let log = tree.tests().join(format!("../../../{engine}.log"));
+    write(&log, &said)?;
+    let mut outcomes = BTreeMap::new();
+    for test in tests {
+        let outcome = match state_of(&said, test) {
+            Some("pass") => Outcome::Printed(recorded(tree, test)?),
+            Some("skipped" | "disabled") => Outcome::Skipped,
+            Some(_) => Outcome::Failed,
+            None => return Err(format!("the driver says nothing of {test}; see {}", log.display())),
+        };
+        outcomes.insert(test.clone(), outcome);
+    }
+    Ok(outcomes)
+}
+
+/// Finds what the driver says of a test, in a line such as `main.join w1 [ pass ]  120`.
+fn state_of<'a>(said: &'a str, test: &str) -> Option<&'a str> {
+    let of_test = |line: &&str| line.split_whitespace().next() == Some(test) && line.contains("[ ");
+    let line = said.lines().rfind(of_test)?;
+    Some(line.split_once("[ ")?.1.split_once(" ]")?.0)
+}
+
+/// Reads the recorded result of a test.
+fn recorded(tree: &Tree, test: &str) -> Result<String, String> {
+    let (suite, name) = test.split_once('.').ok_or("a test is SUITE.TEST")?;
+    let dir = tree.tests().join(suite_dir(suite));
+    let name = format!("{name}.result");
+    for file in [dir.join("r").join(&name), dir.join(&name)] {
+        if let Ok(result) = std::fs::read(&file) {
+            return Ok(text::mask(&result));
+        }
+    }
+    Err(format!("{test} has recorded nothing"))
+}
+
+/// Compares all results, and prints what came of it. The outer error is one of the lists.
+fn judge(
+    options: &Options,
+    tests: &[String],
+    innodb: &BTreeMap<String, Outcome>,
+    millpond: &BTreeMap<String, Outcome>,
+) -> Result<Result<(), String>, String> {
+    let listed = reasons("differs")?;
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut bad = Vec::new();
+    for test in tests {
+        let word = match (&innodb[test], &millpond[test]) {
+            (Outcome::Skipped, _) | (_, Outcome::Skipped) => "skipped",
+            (Outcome::Failed, _) => "fails with InnoDB too",
+            (_, Outcome::Failed) => "FAILED",
+            (Outcome::Printed(one), Outcome::Printed(other)) => {
+                compare(options, test, &results::compare(one, other), &listed)?
+            }
+        };
+        *counts.entry(word).or_default() += 1;
+        if word != "same" && word != "skipped" {
+            println!("{word:22} {test}");
+        }
+        if word == "FAILED" || word == "DIFFERS" {
+            bad.push(test.as_str());
+        }
+    }
+    let sums: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    println!("{}", sums.join(", "));
+    Ok(if bad.is_empty() { Ok(()) } else { Err(format!("not as with InnoDB: {}", bad.join(" "))) })
+}
+
+/// Returns a word for how the results of a test relate. Differences that no list knows are written
+/// beside the test's log.
+fn compare(
+    options: &Options,
+    test: &str,
+    found: &results::Comparison,
+    listed: &Reasons,
+) -> Result<&'static str, String> {
+    let pinned = list_dir().join("differences").join(test);
+    let out = super::target().join("adapted");
+    make_dir(&out)?;
+    write(&out.join(test), &found.text)?;
+    if options.pin && listed.contains_key(test) && !found.text.is_empty() {
+        make_dir(&list_dir().join("differences"))?;
+        write(&pinned, &found.text)?;
+    }
+    Ok(match found.relation {
+        Relation::Same => "same",
+        Relation::Order => "order of rows",
+        Relation::Plan => "plans",
+        Relation::Different => {
+            let known = std::fs::read_to_string(&pinned).unwrap_or_default();
+            if listed.contains_key(test) && known == found.text { "listed" } else { "DIFFERS" }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_test_tells_how_it_ended() {
+        let said = "main.join w1 [ fail ]\nmain.join_outer [ pass ] 5\nmain.join w2 [ pass ]  120\n";
+        assert_eq!(state_of(said, "main.join"), Some("pass"));
+        assert_eq!(state_of(said, "main.join_outer"), Some("pass"));
+        assert_eq!(state_of(said, "main.key"), None);
+    }
+
+    #[test]
+    fn each_pinned_difference_has_a_reason() {
+        let listed = reasons("differs").unwrap();
+        let pinned = std::fs::read_dir(list_dir().join("differences"));
+        for entry in pinned.into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            assert!(listed.contains_key(&name), "{name} has no line in mariadb/adapted/differs");
+        }
+    }
+}

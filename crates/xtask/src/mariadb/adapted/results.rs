@@ -1,0 +1,264 @@
+//! Compares what a test printed with InnoDB and with Millpond.
+//!
+//! A result is cut into blocks: a statement and what it answered. Blocks of the two results are
+//! brought together by their statements. So a difference has a statement, which tells whether only
+//! the order of rows differs that no ORDER BY fixes, or only what the optimizer estimated.
+
+use std::fmt::Write as _;
+
+/// First words of lines that begin a block.
+const STATEMENTS: &str = "alter analyze begin call change change_user check checksum commit connect \
+    connection create deallocate declare delete desc describe disconnect do drop end execute explain \
+    flush grant handler insert kill load lock optimize prepare purge release rename repair replace \
+    reset revoke rollback savepoint select set show shutdown start truncate unlock update use values \
+    with xa";
+
+/// Parts of names of counters that count what a plan does, or what it costs.
+const PLAN_COUNTERS: [&str; 5] = ["handler_", "last_query_cost", "sort_", "select_", "created_tmp"];
+
+/// How the results of a test relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Relation {
+    /// They are the same.
+    Same,
+    /// Rows whose order the statement does not fix come in another order.
+    Order,
+    /// What the optimizer estimated and chose differs: EXPLAIN, and counters of its work.
+    Plan,
+    /// Something else differs.
+    Different,
+}
+
+/// The comparison of a test's results.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Comparison {
+    pub(super) relation: Relation,
+    /// The blocks that differ neither in order nor in plans alone: InnoDB's lines with a minus,
+    /// Millpond's with a plus.
+    pub(super) text: String,
+}
+
+/// A statement and what it answered.
+#[derive(Debug, PartialEq, Eq)]
+struct Block<'a> {
+    lines: Vec<&'a str>,
+}
+
+fn is_statement(line: &str) -> bool {
+    let word: String = line.chars().take_while(|c| c.is_ascii_alphabetic() || *c == '_').collect();
+    let word = word.to_ascii_lowercase();
+    line.starts_with('#') || !word.is_empty() && STATEMENTS.split_whitespace().any(|known| known == word)
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    for line in text.lines() {
+        match blocks.last_mut() {
+            Some(block) if !is_statement(line) => block.lines.push(line),
+            _ => blocks.push(Block { lines: vec![line] }),
+        }
+    }
+    blocks
+}
+
+impl Block<'_> {
+    fn head(&self) -> &str {
+        self.lines[0]
+    }
+
+    /// Tells whether the answer is a plan, or counts the work of one.
+    fn is_plan(&self) -> bool {
+        let head = self.head().to_ascii_lowercase();
+        let words: Vec<&str> = head.split_whitespace().collect();
+        match words.first() {
+            Some(&("explain" | "desc" | "describe" | "analyze")) => true,
+            Some(&"show") => PLAN_COUNTERS.iter().any(|name| head.contains(name)),
+            _ => self.lines.iter().any(|line| line.starts_with("id\tselect_type\t")),
+        }
+    }
+
+    /// Returns the rows in the order of `lines`, each with the columns that ORDER BY names, or `None`
+    /// if the statement orders by something that is no column of its answer. Without ORDER BY a row
+    /// has no such columns.
+    fn ordered_columns(&self) -> Option<Vec<Vec<&str>>> {
+        let text = self.lines.join("\n").to_ascii_lowercase();
+        let Some(at) = text.rfind("order by") else { return Some(Vec::new()) };
+        let clause = &text[at + "order by".len()..];
+        let clause = clause.split([';', '\n']).next().unwrap_or("");
+        let clause = clause.split(" limit ").next().unwrap_or("");
+        let start = text[..at].matches('\n').count() + 1;
+        let header: Vec<String> = self.lines.get(start)?.split('\t').map(str::to_ascii_lowercase).collect();
+        let place = |part: &str| {
+            let name = part.split_whitespace().next()?;
+            let name = name.rsplit('.').next()?.trim_matches('`');
+            header.iter().position(|column| column == name)
+        };
+        let places: Vec<usize> = clause.split(',').map(place).collect::<Option<_>>()?;
+        Some(self.lines[start..].iter().map(|line| columns(line, &places)).collect())
+    }
+
+    fn sorted(&self) -> Vec<&str> {
+        let mut lines = self.lines.clone();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// Tells whether the blocks have the same rows, and the order that the statement asks for is the
+    /// same: rows that ORDER BY does not tell apart may change places.
+    fn is_reordered(&self, other: &Block<'_>) -> bool {
+        if self.sorted() != other.sorted() {
+            return false;
+        }
+        match (self.ordered_columns(), other.ordered_columns()) {
+            (Some(one), Some(two)) => one == two,
+            _ => false,
+        }
+    }
+}
+
+/// Returns the columns of a row at the given places; a line that is no row has fewer.
+fn columns<'a>(line: &'a str, places: &[usize]) -> Vec<&'a str> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    places.iter().filter_map(|&at| columns.get(at).copied()).collect()
+}
+
+/// Returns how two blocks of the same statement relate. A plan that is shown over several lines
+/// (EXPLAIN before SELECT) counts by its first word; `in_plan` tells that the block before was one
+/// without an answer.
+fn relation(left: &Block<'_>, right: &Block<'_>, in_plan: bool) -> Relation {
+    if left == right {
+        Relation::Same
+    } else if in_plan || left.is_plan() {
+        Relation::Plan
+    } else if left.is_reordered(right) {
+        Relation::Order
+    } else {
+        Relation::Different
+    }
+}
+
+/// Pairs blocks with the same statement, by a longest common subsequence of the statements.
+fn pairs(left: &[Block<'_>], right: &[Block<'_>]) -> Vec<(usize, usize)> {
+    let mut start = 0;
+    while start < left.len().min(right.len()) && left[start].head() == right[start].head() {
+        start += 1;
+    }
+    let (rows, columns) = (left.len() - start, right.len() - start);
+    let mut longest = vec![vec![0u32; columns + 1]; rows + 1];
+    for i in (0..rows).rev() {
+        for j in (0..columns).rev() {
+            longest[i][j] = if left[start + i].head() == right[start + j].head() {
+                longest[i + 1][j + 1] + 1
+            } else {
+                longest[i + 1][j].max(longest[i][j + 1])
+            };
+        }
+    }
+    let mut pairs: Vec<(usize, usize)> = (0..start).map(|at| (at, at)).collect();
+    let (mut i, mut j) = (0, 0);
+    while i < rows && j < columns {
+        if left[start + i].head() == right[start + j].head() {
+            pairs.push((start + i, start + j));
+            i += 1;
+            j += 1;
+        } else if longest[i + 1][j] >= longest[i][j + 1] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
+}
+
+/// Compares two masked results.
+pub(super) fn compare(innodb: &str, millpond: &str) -> Comparison {
+    let (left, right) = (blocks(innodb), blocks(millpond));
+    let mut comparison = Comparison { relation: Relation::Same, text: String::new() };
+    let (mut i, mut j) = (0, 0);
+    let mut pairs = pairs(&left, &right);
+    pairs.push((left.len(), right.len()));
+    let mut in_plan = false;
+    for (to_i, to_j) in pairs {
+        if i < to_i || j < to_j {
+            comparison.relation = Relation::Different;
+            show(&mut comparison.text, &left[i..to_i], &right[j..to_j]);
+        }
+        if to_i < left.len() {
+            let found = relation(&left[to_i], &right[to_j], in_plan);
+            comparison.relation = comparison.relation.max(found);
+            if found == Relation::Different {
+                show(&mut comparison.text, &left[to_i..=to_i], &right[to_j..=to_j]);
+            }
+            in_plan = left[to_i].is_plan() && left[to_i].lines.len() == 1;
+        }
+        (i, j) = (to_i + 1, to_j + 1);
+    }
+    comparison
+}
+
+/// Appends lines that differ, with those around them.
+fn show(out: &mut String, left: &[Block<'_>], right: &[Block<'_>]) {
+    let lines = |blocks: &[Block<'_>]| -> Vec<String> {
+        blocks.iter().flat_map(|block| block.lines.iter().map(|line| (*line).to_owned())).collect()
+    };
+    let (left, right) = (lines(left), lines(right));
+    let same = left.iter().zip(&right).take_while(|(a, b)| a == b).count();
+    let rest = left.len().min(right.len()) - same;
+    let tail = left.iter().rev().zip(right.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    for line in &left[same.saturating_sub(8)..same] {
+        let _ = writeln!(out, " {line}");
+    }
+    for line in &left[same..left.len() - tail] {
+        let _ = writeln!(out, "-{line}");
+    }
+    for line in &right[same..right.len() - tail] {
+        let _ = writeln!(out, "+{line}");
+    }
+    out.push_str("@@\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_another_order_differ_only_where_order_by_is_absent() {
+        let found = compare("SELECT a FROM t;\na\n1\n2\n", "SELECT a FROM t;\na\n2\n1\n");
+        assert_eq!(found, Comparison { relation: Relation::Order, text: String::new() });
+        let found =
+            compare("SELECT a FROM t\nORDER BY a;\na\n1\n2\n", "SELECT a FROM t\nORDER BY a;\na\n2\n1\n");
+        assert_eq!(found.relation, Relation::Different);
+    }
+
+    #[test]
+    fn rows_that_order_by_does_not_tell_apart_may_change_places() {
+        let head = "SELECT a, b FROM t ORDER BY t.a DESC LIMIT 3;\na\tb\n";
+        let found = compare(&format!("{head}2\tx\n1\ty\n1\tz\n"), &format!("{head}2\tx\n1\tz\n1\ty\n"));
+        assert_eq!(found.relation, Relation::Order);
+        let found = compare(&format!("{head}2\tx\n1\ty\n1\tz\n"), &format!("{head}1\ty\n2\tx\n1\tz\n"));
+        assert_eq!(found.relation, Relation::Different);
+    }
+
+    #[test]
+    fn a_missing_row_is_a_difference() {
+        let found = compare("SELECT a FROM t;\na\n1\n2\n", "SELECT a FROM t;\na\n1\n");
+        assert_eq!(found.relation, Relation::Different);
+        assert_eq!(found.text, " SELECT a FROM t;\n a\n 1\n-2\n@@\n");
+    }
+
+    #[test]
+    fn plans_differ_without_being_a_difference_of_rows() {
+        let one = "EXPLAIN SELECT 1;\nid\trows\n1\t5\nSELECT 1;\n1\n1\n";
+        let other = "EXPLAIN SELECT 1;\nid\trows\n1\t6\nSELECT 1;\n1\n1\n";
+        assert_eq!(compare(one, other).relation, Relation::Plan);
+        let several = ["EXPLAIN\nSELECT 1;\n1\t5\n", "EXPLAIN\nSELECT 1;\n1\t6\n"];
+        assert_eq!(compare(several[0], several[1]).relation, Relation::Plan);
+    }
+
+    #[test]
+    fn statements_behind_a_missing_one_are_still_compared() {
+        let found = compare("DROP TABLE t;\nSELECT 1;\n1\n", "SELECT 1;\n1\n");
+        assert_eq!(found.text, "-DROP TABLE t;\n@@\n");
+        assert_eq!(found.relation, Relation::Different);
+    }
+}

@@ -1,0 +1,166 @@
+//! Tests whose tables are of one engine, and results in which no engine has a name.
+
+/// Engines whose name a test may give to a table without needing just that engine.
+const REPLACED: [&str; 4] = ["innodb", "myisam", "aria", "maria"];
+/// Settings of InnoDB that Millpond has too, under a name that begins with its own.
+const SETTINGS: [&str; 2] = ["lock_wait_timeout", "snapshot_isolation"];
+
+/// Returns the text of a test with `engine` in place of the engines that it names. Commands that say
+/// which error is expected become comments: such a command ends a test that gets another error, but
+/// here each error is a part of the result, and the test goes on.
+pub(super) fn adapt(text: &[u8], engine: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 64);
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        if expects_error(line) {
+            out.push(b'#');
+        }
+        out.extend_from_slice(line);
+    }
+    name_engine(&out, engine)
+}
+
+/// Tells whether a line is one of the commands `--error` and `--enable_abort_on_error`.
+fn expects_error(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line).to_ascii_lowercase();
+    let Some(command) = line.trim_start().strip_prefix("--") else { return false };
+    let word = command.split_whitespace().next().unwrap_or("");
+    matches!(word, "error" | "enable_abort_on_error")
+}
+
+fn name_engine(text: &[u8], engine: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut at = 0;
+    while at < text.len() {
+        let end = word_end(text, at);
+        if end == at {
+            out.push(text[at]);
+            at += 1;
+            continue;
+        }
+        let word = &text[at..end];
+        let is_engine = REPLACED.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        if is_engine && follows_engine(&out) {
+            out.extend_from_slice(engine.as_bytes());
+        } else if let Some((before, setting)) = setting_of(word) {
+            out.extend_from_slice(before);
+            out.extend_from_slice(engine.to_ascii_lowercase().as_bytes());
+            out.extend_from_slice(setting);
+        } else {
+            out.extend_from_slice(word);
+        }
+        at = end;
+    }
+    out
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte >= 0x80
+}
+
+/// Returns where the word ends that begins at `from`. Dashes at its start are no part of it.
+fn word_end(text: &[u8], from: usize) -> usize {
+    if text[from] == b'-' {
+        return from;
+    }
+    from + text[from..].iter().take_while(|&&byte| is_word(byte)).count()
+}
+
+/// Tells whether a text ends with a word that says "engine", before an equals sign, a quotation
+/// mark, or nothing.
+fn follows_engine(text: &[u8]) -> bool {
+    let trimmed = text.iter().rposition(|byte| !b" \t='\"`".contains(byte)).map_or(0, |last| last + 1);
+    let start = text[..trimmed].iter().rposition(|&byte| !is_word(byte)).map_or(0, |before| before + 1);
+    let word = text[start..trimmed].to_ascii_lowercase();
+    ["engine", "engine_type", "engine_other"].iter().any(|end| word.ends_with(end.as_bytes()))
+}
+
+/// Returns what stands before and behind InnoDB's name in a setting that Millpond has too.
+fn setting_of(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    const NAME: &[u8] = b"innodb";
+    let loose = word.len() > 6 && word[..5].eq_ignore_ascii_case(b"loose");
+    let (before, rest) = word.split_at(if loose { 6 } else { 0 });
+    if rest.len() <= NAME.len() || !rest[..NAME.len()].eq_ignore_ascii_case(NAME) {
+        return None;
+    }
+    let setting = &rest[NAME.len()..];
+    let lower = |&byte: &u8| if byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
+    let plain: Vec<u8> = setting.iter().map(lower).collect();
+    SETTINGS.iter().any(|known| plain[1..] == *known.as_bytes()).then_some((before, setting))
+}
+
+/// Returns a result with the same name for both engines, however it is written.
+pub(super) fn mask(result: &[u8]) -> String {
+    let text = String::from_utf8_lossy(result);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_ref();
+    while !rest.is_empty() {
+        let names = ["innodb", "millpond"];
+        let starts = |name: &&&str| rest.get(..name.len()).is_some_and(|s| s.eq_ignore_ascii_case(name));
+        if let Some(name) = names.iter().find(starts) {
+            out.push_str("InnoDB");
+            rest = &rest[name.len()..];
+        } else {
+            let mut chars = rest.chars();
+            out.extend(chars.next());
+            rest = chars.as_str();
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapted(text: &str) -> String {
+        String::from_utf8(adapt(text.as_bytes(), "Millpond")).unwrap()
+    }
+
+    #[test]
+    fn an_engine_of_a_table_is_replaced() {
+        for text in [
+            "CREATE TABLE t (a INT) ENGINE=MyISAM;",
+            "create table t (a int) engine = innodb;",
+            "ALTER TABLE t ENGINE 'Aria'",
+            "SET default_storage_engine=`MYISAM`;",
+            "let $engine_type= InnoDB;",
+        ] {
+            assert!(adapted(text).contains("Millpond"), "{text} became {}", adapted(text));
+        }
+    }
+
+    #[test]
+    fn other_words_stay() {
+        for text in [
+            "--source include/have_innodb.inc",
+            "ENGINE=MEMORY",
+            "SELECT 'InnoDB'",
+            "SET GLOBAL innodb_stats_persistent=1",
+            "engine=innodb_like",
+        ] {
+            assert_eq!(adapted(text), text);
+        }
+    }
+
+    #[test]
+    fn settings_of_both_engines_are_renamed() {
+        assert_eq!(adapted("SET @@innodb_lock_wait_timeout=1"), "SET @@millpond_lock_wait_timeout=1");
+        assert_eq!(adapted("--innodb-lock-wait-timeout=1"), "--millpond-lock-wait-timeout=1");
+        let loose = adapted("--loose-innodb_lock_wait_timeout=1");
+        assert_eq!(loose, "--loose-millpond_lock_wait_timeout=1");
+        assert_eq!(adapted("--innodb-stats-auto-recalc=0"), "--innodb-stats-auto-recalc=0");
+    }
+
+    #[test]
+    fn expected_errors_become_comments() {
+        let text = "--error ER_DUP_ENTRY\nINSERT INTO t VALUES (1);\n-- error 1146,1147\nSELECT 'error';\n";
+        let wanted =
+            "#--error ER_DUP_ENTRY\nINSERT INTO t VALUES (1);\n#-- error 1146,1147\nSELECT 'error';\n";
+        assert_eq!(adapted(text), wanted);
+    }
+
+    #[test]
+    fn a_result_names_no_engine() {
+        assert_eq!(mask("Millpond and INNODB and ä".as_bytes()), "InnoDB and InnoDB and ä");
+    }
+}

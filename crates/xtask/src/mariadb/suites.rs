@@ -17,13 +17,13 @@ pub(super) fn run(tests: &[String]) -> Result<(), String> {
     let suite = installed_tests().join("suite/storage_engine");
     copy(&suite, &tree.tests().join("suite/storage_engine"))?;
     copy(&root().join("mariadb/suites"), &tree.tests().join("plugin/millpond"))?;
-    let mut driver = tree.driver()?;
-    driver.arg(format!("--suite={SUITES}")).args(tests);
+    let mut driver = tree.driver("var")?;
+    driver.arg("--parallel=2").arg(format!("--suite={SUITES}")).args(tests);
     let status = driver.status().map_err(|e| format!("cannot start the test driver: {e}"))?;
     if status.success() {
         return tree.remove();
     }
-    Err(format!("tests failed; what they printed is in {}", tree.var().display()))
+    Err(format!("tests failed; what they printed is in {}", tree.root().join("var").display()))
 }
 
 #[cfg(test)]

@@ -50,14 +50,15 @@ impl Tree {
         self.root.join("lib/mysql/plugin")
     }
 
-    /// Returns the directory of what servers and tests write.
-    pub(super) fn var(&self) -> PathBuf {
-        self.root.join("var")
+    /// Returns the directory of everything.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
-    /// Returns the test driver, which goes on after a failed test. Where root calls, it runs as
-    /// another user, who gets the tree.
-    pub(super) fn driver(&self) -> Result<Command, String> {
+    /// Returns the test driver, which goes on after a failed test. Its servers and tests write into
+    /// the directory `var` of the tree. Where root calls, it runs as another user, who gets the
+    /// tree.
+    pub(super) fn driver(&self, var: &str) -> Result<Command, String> {
         let program = "./mariadb-test-run.pl";
         let mut driver = if is_root() {
             output(Command::new("chown").args(["-R", "-h", USER]).arg(&self.root))?;
@@ -69,8 +70,8 @@ impl Tree {
             driver.arg(program);
             driver
         };
-        driver.arg(format!("--vardir={}", self.var().display()));
-        driver.args(["--force", "--nowarnings", "--max-test-fail=0", "--parallel=2"]);
+        driver.arg(format!("--vardir={}", self.root.join(var).display()));
+        driver.args(["--force", "--nowarnings", "--max-test-fail=0"]);
         driver.current_dir(self.tests());
         Ok(driver)
     }

@@ -19,12 +19,15 @@ use super::{make_dir, write};
 use choose::{Reasons, list_dir, reasons, suite_dir};
 use results::Relation;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Stdio;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
 const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
 /// How long one test may take, minutes.
-const TEST_MINUTES: u32 = 5;
+const TEST_MINUTES: u32 = 4;
+/// How many drivers run beside each other.
+const DRIVERS: usize = 2;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -54,7 +57,7 @@ enum Outcome {
     Printed(String),
     /// The driver does not run it here, for instance because it needs a server with debug code.
     Skipped,
-    /// It did not come to its end: a crash, a time limit, or a command of the test that cannot go on.
+    /// It did not come to its end: a crash, a time limit, or a command that cannot go on.
     Failed,
 }
 
@@ -121,14 +124,15 @@ fn adapt_dir(from: &Path, to: &Path, engine: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs all tests with an engine, and returns how each ended.
-fn run_all(
+/// Starts the driver for some tests. It records one test at a time, so there are several drivers.
+fn start(
     tree: &Tree,
     suites: &[String],
     tests: &[String],
     engine: &str,
-) -> Result<BTreeMap<String, Outcome>, String> {
-    let mut driver = tree.driver()?;
+    number: usize,
+) -> Result<(Child, PathBuf), String> {
+    let mut driver = tree.driver(&format!("var{number}"))?;
     let server = [
         format!("--plugin-dir={}", tree.plugins().display()),
         "--plugin-load-add=ha_millpond.so".to_owned(),
@@ -143,19 +147,42 @@ fn run_all(
     driver.args(["--record", "--retry=0", "--nocheck-testcases", "--suite-timeout=600"]);
     driver.arg(format!("--testcase-timeout={TEST_MINUTES}"));
     driver.arg(format!("--suite={}", suites.join(","))).args(tests);
+    let log = tree.root().join(format!("{engine}{number}.log"));
+    let file = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let errors = file.try_clone().map_err(|e| e.to_string())?;
+    driver.stdin(Stdio::null()).stdout(file).stderr(errors);
+    let driver = driver.spawn().map_err(|e| format!("cannot start the test driver: {e}"))?;
+    Ok((driver, log))
+}
+
+/// Runs all tests with an engine, and returns how each ended.
+fn run_all(
+    tree: &Tree,
+    suites: &[String],
+    tests: &[String],
+    engine: &str,
+) -> Result<BTreeMap<String, Outcome>, String> {
     println!("with {engine}");
-    let done = driver.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let done = done.map_err(|e| format!("cannot start the test driver: {e}"))?;
-    let said = String::from_utf8_lossy(&done.stdout);
-    let log = tree.tests().join(format!("../../../{engine}.log"));
-    write(&log, &said)?;
+    let mut running = Vec::new();
+    for (number, some) in tests.chunks(tests.len().div_ceil(DRIVERS)).enumerate() {
+        running.push(start(tree, suites, some, engine, number)?);
+    }
+    let mut said = String::new();
+    for (mut driver, log) in running {
+        driver.wait().map_err(|e| format!("the test driver: {e}"))?;
+        let bytes = std::fs::read(&log).map_err(|e| format!("cannot read {}: {e}", log.display()))?;
+        said.push_str(&String::from_utf8_lossy(&bytes));
+    }
     let mut outcomes = BTreeMap::new();
     for test in tests {
         let outcome = match state_of(&said, test) {
             Some("pass") => Outcome::Printed(recorded(tree, test)?),
             Some("skipped" | "disabled") => Outcome::Skipped,
             Some(_) => Outcome::Failed,
-            None => return Err(format!("the driver says nothing of {test}; see {}", log.display())),
+            None => {
+                let log = tree.root().join(format!("{engine}*.log"));
+                return Err(format!("the driver says nothing of {test}; see {}", log.display()));
+            }
         };
         outcomes.insert(test.clone(), outcome);
     }

@@ -77,9 +77,9 @@ impl Block<'_> {
         }
     }
 
-    /// Returns the rows in the order of `lines`, each with the columns that ORDER BY names, or `None`
-    /// if the statement orders by something that is no column of its answer. Without ORDER BY a row
-    /// has no such columns.
+    /// Returns the rows in the order of `lines`, each with the columns that ORDER BY names, or
+    /// `None` if the statement orders by something that is no column of its answer. Without ORDER
+    /// BY a row has no such columns.
     fn ordered_columns(&self) -> Option<Vec<Vec<&str>>> {
         let text = self.lines.join("\n").to_ascii_lowercase();
         let Some(at) = text.rfind("order by") else { return Some(Vec::new()) };
@@ -103,8 +103,8 @@ impl Block<'_> {
         lines
     }
 
-    /// Tells whether the blocks have the same rows, and the order that the statement asks for is the
-    /// same: rows that ORDER BY does not tell apart may change places.
+    /// Tells whether the blocks have the same rows, and the order that the statement asks for is
+    /// the same: rows that ORDER BY does not tell apart may change places.
     fn is_reordered(&self, other: &Block<'_>) -> bool {
         if self.sorted() != other.sorted() {
             return false;

@@ -5,9 +5,9 @@ const REPLACED: [&str; 4] = ["innodb", "myisam", "aria", "maria"];
 /// Settings of InnoDB that Millpond has too, under a name that begins with its own.
 const SETTINGS: [&str; 2] = ["lock_wait_timeout", "snapshot_isolation"];
 
-/// Returns the text of a test with `engine` in place of the engines that it names. Commands that say
-/// which error is expected become comments: such a command ends a test that gets another error, but
-/// here each error is a part of the result, and the test goes on.
+/// Returns the text of a test with `engine` in place of the engines that it names. Commands that
+/// say which error is expected become comments: such a command ends a test that gets another error,
+/// but here each error is a part of the result, and the test goes on.
 pub(super) fn adapt(text: &[u8], engine: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 64);
     for line in text.split_inclusive(|&byte| byte == b'\n') {

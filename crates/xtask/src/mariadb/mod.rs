@@ -5,8 +5,8 @@
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs MariaDB's suites for
-//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, and [`mod@bench`]
-//! measures. Everything that is made lies under `target/mariadb`.
+//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, and
+//! [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;

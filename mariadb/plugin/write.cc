@@ -252,13 +252,21 @@ int Handler::delete_row(const uchar *record) {
   return change_row();
 }
 
-// Returns what the table's counter becomes at least when the record is stored: the value behind the
-// one in the column, or 0 for none.
+// Returns what the table's counter becomes at least when the record is stored, or 0 for none: the
+// first value behind the one in the column that is the session's offset plus a multiple of its
+// increment, as InnoDB counts. An offset above the increment counts as none.
 uint64_t Handler::counter_after(Field *field) {
   longlong value = field->val_int();
   if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
-  ulonglong used = static_cast<ulonglong>(value);
-  return used == ULONGLONG_MAX || used == 0 ? used : used + 1;
+  const ulonglong used = static_cast<ulonglong>(value);
+  if (used == ULONGLONG_MAX || used == 0) return used;
+  const system_variables &session = ha_thd()->variables;
+  const ulonglong increment = session.auto_increment_increment ? session.auto_increment_increment : 1;
+  ulonglong offset = session.auto_increment_offset;
+  if (offset > increment) offset = 0;
+  const ulonglong before = used < offset ? 0 : (used - offset) / increment + 1;
+  const ulonglong next = offset + before * increment;
+  return next > used && next <= field->get_max_int_value() ? next : used + 1;
 }
 
 // Hands out values that are `offset` plus a multiple of `increment`.

@@ -51,3 +51,12 @@ UPDATE u SET v = 5 WHERE v = 1;
 INSERT INTO u (v) VALUES (3);
 SELECT * FROM u ORDER BY id;
 DROP TABLE u;
+-- The counter goes to the next value of the session's series.
+CREATE TABLE u (id INT AUTO_INCREMENT PRIMARY KEY, v INT);
+SET auto_increment_increment = 10;
+INSERT INTO u (v) VALUES (1), (2);
+INSERT INTO u VALUES (28, 3);
+SET auto_increment_increment = 1;
+INSERT INTO u (v) VALUES (4);
+SELECT * FROM u ORDER BY id;
+DROP TABLE u;

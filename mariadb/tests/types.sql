@@ -81,6 +81,7 @@ CREATE TABLE k (a CHAR(3) PRIMARY KEY, n SMALLINT, d DOUBLE, s VARCHAR(5), b BIT
   KEY da (d DESC, a), KEY sn (s, n), KEY b (b));
 INSERT INTO k VALUES ('x', 7, -0.0, 'q', b'101'), ('y', 8, 0.08, 'p', b'001'), ('z', 9, 0.08, NULL, b'111');
 SELECT MIN(a), MAX(a) FROM k WHERE d = 0.08;
+SELECT a FROM k FORCE INDEX (sn, b) WHERE s < 'q' OR b > 4 ORDER BY a;
 SELECT COUNT(*) FROM k FORCE INDEX (da) WHERE d > -1;
 SELECT d FROM k FORCE INDEX (da) WHERE d > -1 ORDER BY d DESC, a;
 SELECT n FROM k FORCE INDEX (sn) WHERE s > 'a' ORDER BY s;

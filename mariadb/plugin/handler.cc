@@ -174,8 +174,7 @@ THR_LOCK_DATA **Handler::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type 
 
 int Handler::extra(ha_extra_function operation) {
   switch (operation) {
-    // An index merge asks for this whatever index_flags() says: it wants only the primary key.
-    case HA_EXTRA_KEYREAD: keyread_ = table_->primary_restorable(); break;
+    case HA_EXTRA_KEYREAD: keyread_ = true; break;
     case HA_EXTRA_NO_KEYREAD: keyread_ = false; break;
     case HA_EXTRA_WRITE_CAN_REPLACE:
     case HA_EXTRA_INSERT_WITH_UPDATE: replaces_ = true; break;

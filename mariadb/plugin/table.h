@@ -40,8 +40,6 @@ class Table : public Handler_share {
 
   bool has_primary() const { return primary_ != MAX_KEY; }
   uint primary() const { return primary_; }
-  // Tells whether the columns of the primary key, if there is one, can be put back from its bytes.
-  bool primary_restorable() const { return !has_primary() || indexes_[primary_].codec.restorable(); }
   uint indexes() const { return count_; }
   const Index &index(uint i) const { return indexes_[i]; }
   millpond_table *rows() const { return rows_; }

@@ -36,7 +36,8 @@ uint least_row_bytes(const TABLE_SHARE *share) {
 int Handler::info(uint flag) {
   if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
     // Without new figures the old ones stay.
-    (void)table_->statistics().renew(*table_, table, false);
+    // SHOW TABLE STATUS asks for the present ones.
+    (void)table_->statistics().renew(*table_, table, flag & HA_STATUS_TIME);
     table_->statistics().show(table, &statistics_seen_);
   }
   if (flag & HA_STATUS_VARIABLE) {

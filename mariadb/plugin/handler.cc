@@ -56,7 +56,8 @@ ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key = table_share->key_info[index];
   bool primary = index == table_share->primary_key;
-  if (primary) return flags | HA_CLUSTERED_INDEX;
+  // The primary key's index has all columns, so the server may always read from it alone.
+  if (primary) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   uint from = all_parts ? 0 : part, to = part + 1;
   if (restorable(table_share, key, from, to) && primary_restorable(table_share)) flags |= HA_KEYREAD_ONLY;
   return flags;

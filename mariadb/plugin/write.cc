@@ -260,7 +260,7 @@ uint64_t Handler::counter_after(Field *field) {
   if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
   const ulonglong used = static_cast<ulonglong>(value);
   if (used == ULONGLONG_MAX || used == 0) return used;
-  const system_variables &session = ha_thd()->variables;
+  const system_variables &session = field->get_thd()->variables;
   const ulonglong increment = session.auto_increment_increment ? session.auto_increment_increment : 1;
   ulonglong offset = session.auto_increment_offset;
   if (offset > increment) offset = 0;

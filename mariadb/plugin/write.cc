@@ -260,9 +260,9 @@ uint64_t Handler::counter_after(Field *field) {
   if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
   const ulonglong used = static_cast<ulonglong>(value);
   if (used == ULONGLONG_MAX || used == 0) return used;
-  const system_variables &session = field->get_thd()->variables;
-  const ulonglong increment = session.auto_increment_increment ? session.auto_increment_increment : 1;
-  ulonglong offset = session.auto_increment_offset;
+  ulong offset = 0, increment = 1;
+  thd_get_autoinc(field->get_thd(), &offset, &increment);
+  if (increment == 0) increment = 1;
   if (offset > increment) offset = 0;
   const ulonglong before = used < offset ? 0 : (used - offset) / increment + 1;
   const ulonglong next = offset + before * increment;

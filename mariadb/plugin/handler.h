@@ -16,6 +16,9 @@ class Handler final : public handler {
   ulonglong table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
+  enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+  // The query cache knows nothing of snapshots, so it keeps no result of these tables.
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_parts() const override { return MAX_REF_PARTS; }

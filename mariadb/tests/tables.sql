@@ -66,6 +66,17 @@ ALTER TABLE h DROP PARTITION a;
 INSERT INTO h VALUES (2);
 SELECT * FROM h;
 DROP TABLE h;
+-- The query cache keeps no result.
+SET @size = @@query_cache_size, @type = @@query_cache_type;
+SET GLOBAL query_cache_size = 1048576, GLOBAL query_cache_type = 1, query_cache_type = 1;
+CREATE TABLE x (id INT PRIMARY KEY);
+BEGIN;
+INSERT INTO x VALUES (1);
+SELECT COUNT(*) FROM x;
+ROLLBACK;
+SELECT COUNT(*) FROM x;
+SET query_cache_type = @type, GLOBAL query_cache_type = @type, GLOBAL query_cache_size = @size;
+DROP TABLE x;
 -- Columns that are computed.
 CREATE TABLE g (a INT, b INT AS (a * 2) VIRTUAL, c INT AS (a + 1) STORED, KEY c (c));
 INSERT INTO g (a) VALUES (1), (2);

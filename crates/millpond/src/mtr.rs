@@ -26,7 +26,7 @@ pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// Pages that a mini-transaction latches at most (Tr1).
+/// Pages that a mini-transaction latches at most (Tr1), unless it says otherwise at its beginning.
 const LATCHED_MAX: usize = 4;
 
 struct HeldPage<'s> {
@@ -43,6 +43,8 @@ pub(crate) struct Mtr<'s> {
     pages: SmallVec<[HeldPage<'s>; 4]>,
     redo: Vec<u8>,
     dirty: bool,
+    /// So many pages it latches at most.
+    latched_max: usize,
 }
 
 thread_local! {
@@ -54,15 +56,25 @@ thread_local! {
 impl<'s> Mtr<'s> {
     /// Begins an empty mini-transaction.
     pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
+        Mtr::begin_with(log, pool, LATCHED_MAX)
+    }
+
+    /// As [`Mtr::begin`], for a mini-transaction that latches up to `latched_max` pages. REQUIRES:
+    /// the pool has many more frames than that.
+    pub(crate) fn begin_with(log: &'s Log, pool: &'s Pool, latched_max: usize) -> Mtr<'s> {
         let mut redo = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut redo);
-        Mtr { log, pool, pages: SmallVec::new(), redo, dirty: false }
+        Mtr { log, pool, pages: SmallVec::new(), redo, dirty: false, latched_max }
     }
 
     /// Adds a latched page.
     pub(crate) fn add(&mut self, page: PageWrite<'s>) -> Slot {
         base::verify!(self.find(page.page_no()).is_none(), "{:?} is latched twice", page.page_no());
-        base::verify!(self.pages.len() < LATCHED_MAX, "a mini-transaction latches five pages");
+        base::verify!(
+            self.pages.len() < self.latched_max,
+            "a mini-transaction latches more than {} pages",
+            self.latched_max
+        );
         // The header names the page, unless the page is new or redo has yet to make it.
         base::verify!(
             header::page_no(&page) == page.page_no() || header::is_blank(&page),

@@ -103,7 +103,7 @@ impl OldChain {
         };
         let maps = places.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
         let maps = maps.collect::<Result<Vec<_>>>()?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let mut mtr = Mtr::begin_with(&store.log, &store.pool, 1 + MAPS_AT_ONCE);
         let cut = cut.map(|(pin, names)| (mtr.add(pin.write()), names));
         let maps: Vec<_> = maps.into_iter().map(|(map, pages)| (map.latch(&mut mtr), pages)).collect();
         for (map, pages) in &maps {

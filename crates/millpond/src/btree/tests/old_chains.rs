@@ -5,8 +5,10 @@ use super::fixture::TestStore;
 use super::{ID, version};
 use crate::btree::{OldChain, Tree, read_chain, write_chain};
 use crate::buffer::{FetchHint, PageImages};
+use crate::page::map::EXTENT_PAGES;
 use crate::page::overflow::ChainRef;
 use base::prng::Prng;
+use std::sync::Arc;
 
 struct Chains {
     fixture: TestStore,
@@ -98,6 +100,37 @@ fn a_long_chain_is_freed_with_few_reads_and_few_changed_pages() {
     }
     let read = read() - before;
     assert!(steps == 2 && read <= 30, "{steps} steps, {read} pages read");
+    assert_eq!(chains.used(), 1 + 16);
+    chains.fixture.assert_redo_gives_the_same_pages();
+}
+
+/// In a large file that is nearly full the pages of a value are far apart. A step that freed them
+/// latched more pages of the map than a mini-transaction was said to latch, and purge stopped the
+/// database where that is checked.
+#[test]
+fn a_chain_that_ten_pages_of_the_map_describe_is_freed_in_two_steps() {
+    const MAPS: u32 = 10;
+    const EXTENTS_PER_MAP: u32 = 256;
+    const EXTENTS_LEFT: u32 = 2;
+    let mut chains = Chains::new(512);
+    chains.write(16 * 4000);
+    let filled = Arc::clone(&chains.fixture.store);
+    let (mut held, mut left) = (Vec::new(), Vec::new());
+    while left.len() < (MAPS * EXTENTS_LEFT) as usize {
+        let extent = filled.space.reserve_extent(ID).unwrap();
+        let in_map = extent.pages()[0].0 / EXTENT_PAGES % EXTENTS_PER_MAP;
+        if (100..100 + EXTENTS_LEFT).contains(&in_map) { left.push(extent) } else { held.push(extent) }
+    }
+    drop(left);
+    let far_apart = chains.write((MAPS * EXTENTS_LEFT * EXTENT_PAGES - 8) as usize * 4000);
+    let store = &chains.fixture.store;
+    let (mut rest, mut steps) = (chains.find(&far_apart), 0);
+    while !rest.is_empty() {
+        rest.free_last(store).unwrap();
+        steps += 1;
+    }
+    assert_eq!(steps, 2);
+    drop(held);
     assert_eq!(chains.used(), 1 + 16);
     chains.fixture.assert_redo_gives_the_same_pages();
 }

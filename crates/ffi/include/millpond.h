@@ -34,7 +34,7 @@ typedef enum {
   MILLPOND_RC_NO_SUCH_TABLE = 9,
   // A table of that name exists.
   MILLPOND_RC_TABLE_EXISTS = 10,
-  // The table was created after the transaction's snapshot.
+  // The table was made after the transaction's snapshot.
   MILLPOND_RC_TABLE_CHANGED = 11,
   // The key is longer than a page can index.
   MILLPOND_RC_KEY_TOO_LONG = 12,
@@ -107,6 +107,9 @@ typedef enum {
   MILLPOND_WAIT_NO_WAIT = 1,
   // It skips the row.
   MILLPOND_WAIT_SKIP_LOCKED = 2,
+  // A cursor shows the row as it was last committed and does not lock it: see
+  // `millpond_row.peeked`. Where ranges are locked it waits.
+  MILLPOND_WAIT_PEEK = 3,
 } millpond_wait;
 
 // Where a seek looks for the first row.
@@ -154,6 +157,15 @@ typedef enum {
   // Gives the table `name` other `metadata`.
   MILLPOND_TABLE_OP_SET_METADATA = 4,
 } millpond_table_op;
+
+// How a transaction shares a table's counter with others.
+typedef enum {
+  // It locks the counter only if another transaction has locked it or wants to.
+  MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED = 0,
+  // It locks the counter: until the end of its statement, no other transaction that does so too,
+  // or that asks with `IF_LOCKED`, takes values.
+  MILLPOND_COUNTER_LOCK_KIND_ALWAYS = 1,
+} millpond_counter_lock_kind;
 
 // A position in a table. It survives changes of the transaction, and its end.
 typedef struct millpond_cursor millpond_cursor;
@@ -219,6 +231,9 @@ typedef struct {
   millpond_bytes value;
   // For a cursor that locks: 1 if the transaction did not have the row's lock before.
   uint32_t newly_locked;
+  // 1 if another transaction has the row, which is shown as it was last committed. The cursor
+  // has not locked it.
+  uint32_t peeked;
 } millpond_row;
 
 // How a database is opened. A zero takes the engine's default. Fill with zeros first.
@@ -471,6 +486,22 @@ int millpond_estimate(const millpond_db *db,
 // says so in `millpond_row_changes.counter`.
 int millpond_counter_take(const millpond_table *table, millpond_counter *counter);
 
+// Locks the counter of a table as `lock`, a `millpond_counter_lock_kind`, says, until the end of the
+// statement.
+int millpond_counter_lock(const millpond_txn *txn,
+                          const millpond_table *table,
+                          uint32_t lock);
+
+// As `millpond_counter_take`, after the counter has been locked as by `millpond_counter_lock`.
+int millpond_counter_take_locked(const millpond_txn *txn,
+                                 const millpond_table *table,
+                                 uint32_t lock,
+                                 millpond_counter *counter);
+
+// Lets transactions read the table whose snapshots are older than the table. For a table that only
+// one session uses, all of whose rows it has written itself.
+int millpond_table_allow_older_snapshots(const millpond_table *table);
+
 // Returns the next value of a table's counter: the least that was neither taken nor used.
 int millpond_counter_next(const millpond_table *table, uint64_t *next);
 
@@ -596,6 +627,11 @@ int millpond_statement_rollback(const millpond_txn *txn);
 
 // Marks this point of the transaction.
 int millpond_savepoint_set(const millpond_txn *txn, millpond_savepoint *out);
+
+// Returns 1 if the transaction has locked or changed anything so far, else 0. Without a
+// transaction it is 0. If it is 0, a rollback to a savepoint also ends the use of tables: they can
+// be dropped then.
+int millpond_txn_has_locks(const millpond_txn *txn);
 
 // Undoes what the transaction did since the savepoint. The savepoint can be used again, later ones
 // cannot.

@@ -4,7 +4,7 @@ use crate::bytes::{Bytes, exclusive, give, shared, take_back};
 use crate::ddl::Table;
 use crate::guard::{guard, guard_plain};
 use crate::rc::{Done, Rc, misuse};
-use crate::row::{lock_of, wait_of};
+use crate::row::{Wait, lock_of, wait_of};
 use crate::txn::{Txn, running};
 use millpond::{Seek as EngineSeek, Transaction};
 use std::ffi::c_int;
@@ -73,6 +73,9 @@ pub struct Row {
     pub value: Bytes,
     /// For a cursor that locks: 1 if the transaction did not have the row's lock before.
     pub newly_locked: u32,
+    /// 1 if another transaction has the row, which is shown as it was last committed. The cursor
+    /// has not locked it.
+    pub peeked: u32,
 }
 
 /// Returns the least key that is greater than all keys that begin with `prefix`, if there is one.
@@ -99,21 +102,28 @@ unsafe fn bounds_of(to: &SeekTo) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (lower, upper)
 }
 
-/// Shows a row to the caller.
-fn show(found: Option<(&[u8], &[u8])>, transaction: &Transaction, row: &mut Row) -> Done<Rc> {
+/// The key and the value of a row of a cursor.
+type Found = Option<(Bytes, Bytes)>;
+
+fn found(row: Option<(&[u8], &[u8])>) -> Found {
+    row.map(|(key, value)| (Bytes::of(key), Bytes::of(value)))
+}
+
+/// Shows the cursor's present row to the caller.
+fn show(found: Found, transaction: &Transaction, cursor: &millpond::Cursor, row: &mut Row) -> Done<Rc> {
     let Some((key, value)) = found else { return Ok(Rc::NotFound) };
     let newly_locked = transaction.newly_locked().into();
-    *row = Row { key: Bytes::of(key), value: Bytes::of(value), newly_locked };
+    *row = Row { key, value, newly_locked, peeked: cursor.is_peeked().into() };
     Ok(Rc::Ok)
 }
 
 /// Goes where `seek` says.
-fn seek_in<'c>(
-    cursor: &'c mut millpond::Cursor,
+fn seek_in(
+    cursor: &mut millpond::Cursor,
     transaction: &mut Transaction,
     seek: u32,
     key: &[u8],
-) -> Done<Option<(&'c [u8], &'c [u8])>> {
+) -> Done<Found> {
     let behind = match (seek, behind_prefix(key)) {
         (2 | 5, Bound::Excluded(behind)) => Some(behind),
         _ => None,
@@ -131,7 +141,7 @@ fn seek_in<'c>(
         (6, _) => EngineSeek::First,
         (other, _) => return Err(misuse(format!("{other} is no kind of seek"))),
     };
-    Ok(cursor.seek(transaction, seek)?)
+    Ok(found(cursor.seek(transaction, seek)?))
 }
 
 /// Makes a cursor of a table.
@@ -181,10 +191,12 @@ pub unsafe extern "C" fn millpond_cursor_seek(
         // SAFETY: as above.
         let (bounds, key) = unsafe { (bounds_of(to), to.key.get()) };
         cursor.set_bounds((bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..])));
-        cursor.set_lock(lock_of(to.lock)?, wait_of(to.wait)?);
+        let peeks = to.wait == Wait::Peek as u32;
+        cursor.set_lock(lock_of(to.lock)?, wait_of(if peeks { Wait::Wait as u32 } else { to.wait })?);
+        cursor.set_peeks(peeks);
         cursor.expect_rows(if to.rows == 0 { DEFAULT_ROWS } else { to.rows as usize });
         let found = seek_in(cursor, transaction, to.seek, key)?;
-        show(found, transaction, row)
+        show(found, transaction, cursor, row)
     })
 }
 
@@ -193,10 +205,10 @@ unsafe fn go_on(cursor: *mut Cursor, txn: *const Txn, row: *mut Row, backward: b
     // SAFETY: the caller guarantees it.
     let (cursor, transaction, row) = unsafe { (exclusive(cursor)?, running(txn)?, exclusive(row)?) };
     let found = match backward {
-        false => cursor.cursor.next(transaction)?,
-        true => cursor.cursor.prev(transaction)?,
+        false => found(cursor.cursor.next(transaction)?),
+        true => found(cursor.cursor.prev(transaction)?),
     };
-    show(found, transaction, row)
+    show(found, transaction, &cursor.cursor, row)
 }
 
 /// Goes to the next row in key order and returns it. `MILLPOND_RC_NOT_FOUND`: there is none; the

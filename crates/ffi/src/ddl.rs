@@ -4,7 +4,8 @@ use crate::bytes::{Buffer, Bytes, array, exclusive, give, shared, take_back};
 use crate::db::{Db, NameFn};
 use crate::guard::{guard_ok, guard_plain};
 use crate::rc::{Done, misuse};
-use millpond::{CounterStep, Table as EngineTable, TableChange as EngineChange};
+use crate::txn::{Txn, running};
+use millpond::{CounterLock as EngineLock, CounterStep, Table as EngineTable, TableChange as EngineChange};
 use std::ffi::{c_int, c_void};
 use std::ops::Bound;
 use std::time::Duration;
@@ -228,6 +229,66 @@ pub unsafe extern "C" fn millpond_counter_take(table: *const Table, counter: *mu
         let Counter { offset, increment, count, max, .. } = *counter;
         let taken = table.table.take_values(CounterStep { offset, increment, count, max });
         (counter.first, counter.granted) = taken.map_or((0, 0), |taken| (taken.first, taken.count));
+        Ok(())
+    })
+}
+
+/// How a transaction shares a table's counter with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum CounterLock {
+    /// It locks the counter only if another transaction has locked it or wants to.
+    IfLocked = 0,
+    /// It locks the counter: until the end of its statement, no other transaction that does so too,
+    /// or that asks with `IF_LOCKED`, takes values.
+    Always = 1,
+}
+
+fn counter_lock_of(number: u32) -> Done<EngineLock> {
+    match number {
+        0 => Ok(EngineLock::IfLocked),
+        1 => Ok(EngineLock::Always),
+        other => Err(misuse(format!("{other} is no way to lock a counter"))),
+    }
+}
+
+/// Locks the counter of a table as `lock`, a `millpond_counter_lock_kind`, says, until the end of
+/// the statement.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_counter_lock(txn: *const Txn, table: *const Table, lock: u32) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handles are null or valid; one thread uses the transaction.
+        let (transaction, table) = unsafe { (running(txn)?, shared(table)?) };
+        Ok(transaction.lock_counter(&table.table, counter_lock_of(lock)?)?)
+    })
+}
+
+/// As `millpond_counter_take`, after the counter has been locked as by `millpond_counter_lock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_counter_take_locked(
+    txn: *const Txn,
+    table: *const Table,
+    lock: u32,
+    counter: *mut Counter,
+) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handles and the counter are null or valid; one thread uses the transaction.
+        let (transaction, table, counter) = unsafe { (running(txn)?, shared(table)?, exclusive(counter)?) };
+        let Counter { offset, increment, count, max, .. } = *counter;
+        let step = CounterStep { offset, increment, count, max };
+        let taken = transaction.take_values(&table.table, step, counter_lock_of(lock)?)?;
+        (counter.first, counter.granted) = taken.map_or((0, 0), |taken| (taken.first, taken.count));
+        Ok(())
+    })
+}
+
+/// Lets transactions read the table whose snapshots are older than the table. For a table that only
+/// one session uses, all of whose rows it has written itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_allow_older_snapshots(table: *const Table) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid.
+        unsafe { shared(table) }?.table.allow_older_snapshots();
         Ok(())
     })
 }

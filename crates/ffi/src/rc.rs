@@ -30,7 +30,7 @@ pub enum Rc {
     NoSuchTable = 9,
     /// A table of that name exists.
     TableExists = 10,
-    /// The table was created after the transaction's snapshot.
+    /// The table was made after the transaction's snapshot.
     TableChanged = 11,
     /// The key is longer than a page can index.
     KeyTooLong = 12,
@@ -105,6 +105,7 @@ impl Rc {
             Error::Misuse(_) => Rc::Misuse,
             Error::TableExists { .. } => Rc::TableExists,
             Error::NoSuchTable { .. } => Rc::NoSuchTable,
+            Error::TableChanged { .. } => Rc::TableChanged,
             Error::KeyExists => Rc::KeyExists,
             Error::KeyTooLong { .. } => Rc::KeyTooLong,
             Error::Aborted => Rc::Aborted,

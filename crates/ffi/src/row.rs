@@ -31,6 +31,9 @@ pub enum Wait {
     NoWait = 1,
     /// It skips the row.
     SkipLocked = 2,
+    /// A cursor shows the row as it was last committed and does not lock it: see
+    /// `millpond_row.peeked`. Where ranges are locked it waits.
+    Peek = 3,
 }
 
 /// What the change of an entry does.

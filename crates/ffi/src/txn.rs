@@ -314,6 +314,18 @@ pub unsafe extern "C" fn millpond_savepoint_set(txn: *const Txn, out: *mut Savep
     })
 }
 
+/// Returns 1 if the transaction has locked or changed anything so far, else 0. Without a
+/// transaction it is 0. If it is 0, a rollback to a savepoint also ends the use of tables: they can
+/// be dropped then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_has_locks(txn: *const Txn) -> c_int {
+    guard_plain(|| {
+        // SAFETY: the handle is null or valid; one thread uses it.
+        let running = unsafe { running(txn) };
+        running.is_ok_and(|transaction| transaction.has_locks()).into()
+    })
+}
+
 /// Undoes what the transaction did since the savepoint. The savepoint can be used again, later ones
 /// cannot.
 #[unsafe(no_mangle)]

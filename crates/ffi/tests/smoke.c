@@ -119,6 +119,39 @@ static void cursors(millpond_txn *txn, millpond_table **t) {
   millpond_cursor_free(cursor);
 }
 
+/* A cursor shows what another transaction has changed as it was last committed. */
+static void peeks(millpond_db *db, millpond_txn *txn, millpond_table **t) {
+  millpond_txn_options options = {MILLPOND_ISOLATION_READ_COMMITTED, 0, 0, 0};
+  millpond_txn *holder;
+  millpond_cursor *cursor;
+  millpond_row row;
+  millpond_seek_to to;
+  millpond_row_change update = {t[0], MILLPOND_ROW_OP_UPDATE, text("2"), text("zoe")};
+  millpond_row_changes changes = {&update, 1, MILLPOND_LOCK_NONE, 0};
+  memset(&to, 0, sizeof to);
+  to.seek = MILLPOND_SEEK_AT_OR_AFTER;
+  to.key = text("1");
+  to.lock = MILLPOND_LOCK_EXCLUSIVE;
+  to.wait = MILLPOND_WAIT_PEEK;
+  OK(millpond_txn_new(db, &holder));
+  OK(millpond_txn_begin(holder, &options));
+  CHECK(!millpond_txn_has_locks(holder));
+  OK(millpond_change_row(holder, &changes, NULL));
+  CHECK(millpond_txn_has_locks(holder));
+  OK(millpond_txn_begin(txn, &options));
+  OK(millpond_cursor_new(t[0], &cursor));
+  OK(millpond_cursor_seek(cursor, txn, &to, &row));
+  CHECK(is(row.key, "1") && row.newly_locked && !row.peeked);
+  OK(millpond_cursor_next(cursor, txn, &row));
+  CHECK(is(row.key, "2") && is(row.value, "bob") && !row.newly_locked && row.peeked);
+  to.wait = MILLPOND_WAIT_WAIT;
+  to.key = text("2");
+  RC(millpond_cursor_seek(cursor, txn, &to, &row), LOCK_TIMEOUT);
+  millpond_cursor_free(cursor);
+  OK(millpond_txn_rollback(txn));
+  millpond_txn_free(holder);
+}
+
 static void waits(millpond_db *db, millpond_txn *txn, millpond_table **t, const millpond_txn_options *options) {
   millpond_txn *holder;
   millpond_conflict found = {0};
@@ -145,7 +178,7 @@ static void count_key(void *context, millpond_bytes key, int follows) {
   counts[follows ? 1 : 0]++;
 }
 
-static void counters(millpond_db *db, millpond_table **t) {
+static void counters(millpond_db *db, millpond_txn *txn, millpond_table **t, const millpond_txn_options *options) {
   size_t keys[2] = {0, 0};
   millpond_counter counter = {1, 1, 3, 100, 0, 0};
   uint64_t next = 0, estimate = 0;
@@ -156,6 +189,16 @@ static void counters(millpond_db *db, millpond_table **t) {
   OK(millpond_counter_raise(db, t[0], 50));
   OK(millpond_counter_next(t[0], &next));
   CHECK(next == 50);
+  OK(millpond_txn_begin(txn, options));
+  OK(millpond_statement_begin(txn));
+  OK(millpond_counter_lock(txn, t[0], MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED));
+  CHECK(!millpond_txn_has_locks(txn));
+  counter.count = 2;
+  counter.max = 60;
+  OK(millpond_counter_take_locked(txn, t[0], MILLPOND_COUNTER_LOCK_KIND_ALWAYS, &counter));
+  CHECK(counter.first == 50 && counter.granted == 2 && millpond_txn_has_locks(txn));
+  OK(millpond_statement_end(txn));
+  OK(millpond_txn_rollback(txn));
   OK(millpond_estimate(db, t[0], none, none, &estimate));
   CHECK(estimate >= 2);
   OK(millpond_table_sizes(db, t[0], &sizes));
@@ -163,6 +206,24 @@ static void counters(millpond_db *db, millpond_table **t) {
   CHECK(sizes.value_pages == 0);
   OK(millpond_sample_keys(db, t[0], 8, count_key, keys));
   CHECK(keys[0] == 1 && keys[0] + keys[1] == sizes.rows);
+}
+
+/* A table that was made after the snapshot. */
+static void older_snapshot(millpond_db *db, millpond_txn *txn, const millpond_txn_options *options) {
+  millpond_table_change create = {MILLPOND_TABLE_OP_CREATE, text("young"), {0}, {0}};
+  millpond_table_change drop = {MILLPOND_TABLE_OP_DROP, text("young"), {0}, {0}};
+  millpond_table *young;
+  millpond_buffer value = {0};
+  OK(millpond_txn_begin(txn, options));
+  OK(millpond_txn_snapshot(txn));
+  OK(millpond_change_tables(db, &create, 1, 1000));
+  OK(millpond_table_open(db, text("young"), &young));
+  RC(millpond_get(txn, young, text("1"), MILLPOND_LOCK_NONE, 0, &value, NULL), TABLE_CHANGED);
+  OK(millpond_table_allow_older_snapshots(young));
+  RC(millpond_get(txn, young, text("1"), MILLPOND_LOCK_NONE, 0, &value, NULL), NOT_FOUND);
+  OK(millpond_txn_rollback(txn));
+  OK(millpond_change_tables(db, &drop, 1, 1000));
+  millpond_table_free(young);
 }
 
 static void tables(millpond_db *db) {
@@ -210,8 +271,10 @@ int main(void) {
   cursors(txn, t);
   OK(millpond_txn_commit(txn, MILLPOND_DURABILITY_NONE, 0, 0));
   OK(millpond_sync(db));
+  peeks(db, txn, t);
   waits(db, txn, t, &txn_options);
-  counters(db, t);
+  counters(db, txn, t, &txn_options);
+  older_snapshot(db, txn, &txn_options);
   tables(db);
   OK(millpond_table_name(t[0], &buffer));
   CHECK(holds(&buffer, "u"));

@@ -30,7 +30,7 @@ use crate::txn::system::denied;
 use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
 use base::sync::Mutex;
-use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo, TreeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +53,9 @@ pub(crate) struct CatalogEntry {
     pub(crate) users: Users,
     /// Its counter, for programs that number rows.
     pub(crate) counter: Arc<Counter>,
+    /// Snapshots at or below it do not know the table. 0 for a table that was there when the
+    /// database was opened: all snapshots are younger.
+    born: AtomicU64,
     name: Mutex<String>,
     metadata: Mutex<Arc<[u8]>>,
     dropped: AtomicBool,
@@ -64,6 +67,7 @@ impl CatalogEntry {
             tree,
             users: Users::default(),
             counter,
+            born: AtomicU64::new(0),
             name: Mutex::new(name.to_owned()),
             metadata: Mutex::new(metadata.into()),
             dropped: AtomicBool::new(false),
@@ -78,6 +82,20 @@ impl CatalogEntry {
     /// Returns its present metadata.
     pub(crate) fn metadata(&self) -> Arc<[u8]> {
         Arc::clone(&self.metadata.lock())
+    }
+
+    /// Says that snapshots at or below `lsn` do not know the table.
+    pub(crate) fn set_born(&self, lsn: Lsn) {
+        self.born.store(lsn.0, Ordering::Release);
+    }
+
+    /// Fails if the table was made after the snapshot.
+    #[inline]
+    pub(crate) fn check_known_to(&self, snapshot: Lsn) -> Result {
+        if snapshot.0 <= self.born.load(Ordering::Acquire) {
+            return Err(Error::TableChanged { name: self.name() });
+        }
+        Ok(())
     }
 
     /// Fails if the table has been dropped. The answer is valid as long as the caller shares the
@@ -264,6 +282,7 @@ impl Catalog {
         match result {
             Ok(lsn) => {
                 for entry in &made {
+                    entry.set_born(lsn);
                     self.txns.trees.add(entry.tree);
                     self.tables.lock().insert(entry.name(), Arc::clone(entry));
                 }
@@ -343,6 +362,7 @@ impl Catalog {
                 let (tree, metadata) = (loading.bulk.tree(), &loading.metadata);
                 let counter = self.txns.counters.of(tree.id);
                 let entry = CatalogEntry::new(&loading.name, tree, counter, metadata);
+                entry.set_born(lsn);
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
                 self.txns.sub_tableless(1);

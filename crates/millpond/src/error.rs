@@ -21,6 +21,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; after a full disk the database stays usable |
 /// | a limit | [`Limit`](Error::Limit) | the error names it; deleting, reading and ending transactions still work |
 /// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; allow [more space](crate::Options::history_disk_bytes), or use shorter transactions |
+/// | | [`TableChanged`](Error::TableChanged) | end the transaction; a new one sees the table |
 /// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the error names the file; nothing was changed |
 /// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps every acknowledged commit |
 #[derive(Clone, Debug, thiserror::Error)]
@@ -87,6 +88,13 @@ pub enum Error {
     /// more space or shorter transactions.
     #[error("the snapshot is too old: the versions that it needs are gone")]
     SnapshotTooOld,
+    /// The table was created, or put in place of another one, after the transaction's snapshot. So
+    /// the snapshot knows nothing of its rows. Only this call failed.
+    #[error("table {name:?} was made after the transaction's snapshot")]
+    TableChanged {
+        /// The name.
+        name: String,
+    },
 
     /// The operating system refused an operation on a file.
     #[error("cannot {op} {}: {source}", file.display())]

@@ -231,8 +231,9 @@ struct Readme;
 
 pub use catalog::TableChange;
 pub use db::{
-    BulkLoad, Canceller, CheckReport, CommitFuture, Cursor, Db, Durability, EntryChange, EntryOp, Isolation,
-    LockWait, Range, Receipt, RowLock, RowOutcome, Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
+    BulkLoad, Canceller, CheckReport, CommitFuture, CounterLock, Cursor, Db, Durability, EntryChange,
+    EntryOp, Isolation, LockWait, Range, Receipt, RowLock, RowOutcome, Savepoint, Seek, TableStats,
+    Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 #[doc(inline)]

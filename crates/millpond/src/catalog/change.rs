@@ -299,7 +299,12 @@ impl Catalog {
 
     /// Makes the change visible in memory.
     fn publish(&self, plan: &Plan<'_>, made: &[Arc<CatalogEntry>]) {
-        made.iter().for_each(|entry| self.txns.trees.add(entry.tree));
+        // Its commit follows: a snapshot drawn until then, below the commit, finds an empty table.
+        let born = self.txns.store.log.reserved_lsn();
+        for entry in made {
+            entry.set_born(born);
+            self.txns.trees.add(entry.tree);
+        }
         let mut tables = self.tables.lock();
         for (name, planned) in &plan.names {
             let Some(planned) = planned else {

@@ -187,7 +187,8 @@ impl Transaction {
     /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the
     /// transaction is rolled back. [`Error::LockTimeout`] or [`Error::Deadlock`] if a table cannot
     /// be locked; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
-    pub fn prepare(self, xid: &[u8]) -> Result<()> {
+    pub fn prepare(mut self, xid: &[u8]) -> Result<()> {
+        self.end_statement();
         let core = &self.core;
         let _inside = self.enter()?;
         // No handle is left that counts as a user of the tables, so the transaction locks them

@@ -72,6 +72,8 @@ pub struct Cursor {
     upper: Option<Vec<u8>>,
     lock: Option<RowLock>,
     wait: LockWait,
+    /// Rows that others have are shown as they were last committed.
+    peeks: bool,
     /// Rows that the first run copies.
     first_run: u16,
     run: Run,
@@ -80,6 +82,8 @@ pub struct Cursor {
     /// The value of the present row, if it is not in the run.
     value: Vec<u8>,
     present: Present,
+    /// The present row is not locked, because another transaction has it.
+    peeked: bool,
 }
 
 /// Where the value of the present row is.
@@ -146,11 +150,13 @@ impl Cursor {
             upper: None,
             lock: None,
             wait: LockWait::Wait,
+            peeks: false,
             first_run: FIRST_RUN,
             run: Run::default(),
             key: Vec::new(),
             value: Vec::new(),
             present: Present::Nowhere,
+            peeked: false,
         }
     }
 
@@ -167,6 +173,45 @@ impl Cursor {
     pub fn set_lock(&mut self, lock: Option<RowLock>, wait: LockWait) {
         self.reset();
         (self.lock, self.wait) = (lock, wait);
+    }
+
+    /// Sets whether a cursor that locks waits for a row that another transaction has (the default),
+    /// or shows it as it was last committed, without a lock. [`Cursor::is_peeked`] tells. A program
+    /// that then wants the row locks it with [`Transaction::get_for_update`], which waits and may
+    /// find another value. It has no effect where ranges are locked, and with another [`LockWait`]
+    /// than [`LockWait::Wait`]. The present row is lost.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use millpond::{Cursor, Isolation, LockWait, RowLock, Seek, TxnOptions};
+    /// # let mut tx = db.begin()?;
+    /// # tx.put(&table, b"a", b"1")?;
+    /// # tx.put(&table, b"b", b"1")?;
+    /// # tx.commit()?;
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"a", b"2")?;
+    ///
+    /// let mut tx = db.begin_with(TxnOptions::new().isolation(Isolation::ReadCommitted))?;
+    /// let mut cursor = Cursor::new(&table);
+    /// cursor.set_lock(Some(RowLock::Exclusive), LockWait::Wait);
+    /// cursor.set_peeks(true);
+    /// assert_eq!(cursor.seek(&mut tx, Seek::First)?, Some((&b"a"[..], &b"1"[..])));
+    /// assert!(cursor.is_peeked());
+    /// cursor.next(&mut tx)?;
+    /// assert!(!cursor.is_peeked());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    pub fn set_peeks(&mut self, peeks: bool) {
+        self.reset();
+        self.peeks = peeks;
+    }
+
+    /// Returns whether the present row is shown as it was last committed, and is not locked, see
+    /// [`Cursor::set_peeks`].
+    #[must_use]
+    pub fn is_peeked(&self) -> bool {
+        self.peeked
     }
 
     /// Tells the cursor about how many rows will be read after a seek. A hint: more can be read.
@@ -287,10 +332,11 @@ impl Cursor {
         let Run { rows, found, at, locked, progress, snapshot_lsn, .. } = &mut self.run;
         let n = *at;
         *at += 1;
+        self.peeked = *locked && found[n].peeked;
         let txns = &tx.core().engine.txns;
         tx.count(M::RowReads);
         if *locked {
-            let FoundRow { key, value } = &mut found[n];
+            let FoundRow { key, value, .. } = &mut found[n];
             std::mem::swap(&mut self.key, key);
             self.present = Present::Own;
             match std::mem::replace(value, Value::Inline(Vec::new())) {
@@ -344,7 +390,7 @@ impl Cursor {
     }
 
     fn fetch_plain(&mut self, tx: &Transaction, part: &Part) -> Result<Option<Snapshot>> {
-        let (_inside, tree) = tx.enter_table(&self.table)?;
+        let (_inside, tree) = tx.enter_to_read(&self.table)?;
         let (snapshot_lsn, held) = tx.read_position();
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
         let view = txns.view(snapshot_lsn, tx.txn().id());
@@ -368,8 +414,10 @@ impl Cursor {
         if self.lock.is_some() {
             tx.writable()?;
         }
-        let (_inside, tree) = tx.enter_table(&self.table)?;
-        let (run, txns, rules) = (&mut self.run, &tx.core().engine.txns, tx.rules_with(self.wait));
+        let (_inside, tree) = tx.enter_to_read(&self.table)?;
+        let peeks = self.peeks && self.wait == LockWait::Wait && !locks.range;
+        let rules = tx.rules_with(if peeks { LockWait::SkipLocked } else { self.wait });
+        let (run, txns) = (&mut self.run, &tx.core().engine.txns);
         let max = match locks.rows {
             // A row is locked when it is returned and not before.
             Some(_) => 1,
@@ -378,7 +426,7 @@ impl Cursor {
         run.most = run.most.saturating_mul(2);
         run.found.clear();
         txns.owner(tx.txn()).expect_new_lock();
-        let how = LockingScan { locks, rules, backward: part.backward, max };
+        let how = LockingScan { locks, rules, backward: part.backward, max, peeks };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         let read = txns.lock_range(tx.txn(), range, how, &mut run.scan_start, &mut run.found);
         run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);

@@ -4,8 +4,9 @@ use super::{Db, TABLE_REDO, Transaction};
 use crate::catalog::{ChangeRoom, TableChange};
 use crate::error::{Error, Result};
 use crate::table::Table;
-use crate::txn::counters::{CounterStep, TakenValues};
+use crate::txn::counters::{CounterStep, Take, TakenValues};
 use crate::txn::{UndoAdmission, UndoWait};
+use base::Lsn;
 use std::time::Duration;
 
 impl Db {
@@ -85,6 +86,24 @@ impl Table {
         self.entry.metadata().to_vec()
     }
 
+    /// Lets transactions read the table whose snapshots are older than the table; see
+    /// [`Error::TableChanged`]. For a table that only one session uses, all of whose rows it has
+    /// written itself, such as a temporary one. It lasts until the database is closed.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let mut tx = db.begin()?;
+    /// tx.draw_snapshot()?;
+    /// let results = db.create_table("results")?;
+    /// assert!(matches!(tx.get(&results, b"1"), Err(millpond::Error::TableChanged { .. })));
+    /// results.allow_older_snapshots();
+    /// assert_eq!(tx.get(&results, b"1")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    pub fn allow_older_snapshots(&self) {
+        self.entry.set_born(Lsn::ZERO);
+    }
+
     /// Takes values of the table's counter, for rows that are about to be inserted
     /// (auto-increment). No other caller gets them any more, whatever becomes of the rows. `None`
     /// if the next value would be beyond the greatest.
@@ -116,7 +135,80 @@ impl Table {
     }
 }
 
+/// How a transaction shares the counter of a table with others, see
+/// [`Transaction::take_values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterLock {
+    /// The transaction locks the counter only if another one has locked it or wants to.
+    IfLocked,
+    /// The transaction locks the counter: no other one that does so too, or that asks with
+    /// `IfLocked`, takes values until the end of the statement.
+    Always,
+}
+
 impl Transaction {
+    /// Locks the counter of a table until the end of the [statement](Transaction::begin_statement),
+    /// or of the transaction if it is in none. Values that are taken meanwhile by
+    /// [`Transaction::take_values`] are consecutive.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let orders = db.create_table("orders")?;
+    /// use millpond::{CounterLock, CounterStep, Error, TxnOptions};
+    /// let mut load = db.begin()?;
+    /// load.begin_statement()?;
+    /// load.lock_counter(&orders, CounterLock::Always)?;
+    ///
+    /// let step = CounterStep { offset: 1, increment: 1, count: 1, max: u64::MAX };
+    /// let mut other = db.begin_with(TxnOptions::new().lock_wait(std::time::Duration::ZERO))?;
+    /// let taken = other.take_values(&orders, step, CounterLock::IfLocked);
+    /// assert!(matches!(taken, Err(Error::LockTimeout)));
+    /// load.end_statement();
+    /// assert!(other.take_values(&orders, step, CounterLock::IfLocked)?.is_some());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`], [`Error::Deadlock`]; [`Error::Misuse`] in a read-only transaction;
+    /// and those of [`Transaction::get`].
+    pub fn lock_counter(&mut self, table: &Table, lock: CounterLock) -> Result<()> {
+        let counter = &table.entry.counter;
+        if lock == CounterLock::IfLocked && !counter.is_locked() {
+            return Ok(());
+        }
+        let (_inside, tree) = self.enter_table(table)?;
+        self.writable()?;
+        if self.counters.borrow().iter().any(|hold| hold.tree() == tree.id) {
+            return Ok(());
+        }
+        let locked = self.core.engine.txns.lock_counter(&self.txn, counter, self.rules());
+        let hold = self.roll_back_if_required(locked)?;
+        self.counters.borrow_mut().push(hold);
+        Ok(())
+    }
+
+    /// Takes values of the table's counter as [`Table::take_values`] does, and locks the counter
+    /// first if `lock` says so, as [`Transaction::lock_counter`] does.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_counter`].
+    pub fn take_values(
+        &mut self,
+        table: &Table,
+        step: CounterStep,
+        lock: CounterLock,
+    ) -> Result<Option<TakenValues>> {
+        let counter = &table.entry.counter;
+        if lock == CounterLock::IfLocked
+            && table.db == self.core.id
+            && let Take::Values(taken) = counter.take_unless_locked(step)
+        {
+            return Ok(taken);
+        }
+        self.lock_counter(table, CounterLock::Always)?;
+        Ok(counter.take(step))
+    }
+
     /// Raises the counter of a table: the next value is at least `next`, also after a crash if this
     /// transaction commits. It stays so if the transaction rolls back. See [`Table::take_values`].
     ///

@@ -22,7 +22,7 @@ impl Transaction {
         mode: Mode,
         rules: Rules,
     ) -> Result<Option<Vec<u8>>> {
-        let (_inside, tree) = self.enter_table(table)?;
+        let (_inside, tree) = self.enter_to_read(table)?;
         self.writable()?;
         let txns = &self.core().engine.txns;
         txns.owner(self.txn()).expect_new_lock();

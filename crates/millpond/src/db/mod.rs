@@ -27,6 +27,7 @@ pub use cancel::Canceller;
 pub use check::CheckReport;
 pub use commit_future::CommitFuture;
 pub use cursor::{Cursor, Seek};
+pub use ddl::CounterLock;
 pub use durability::Durability;
 pub use isolation::{Isolation, LockWait, RowLock, TxnOptions};
 pub use range::Range;

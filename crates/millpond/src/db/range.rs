@@ -99,7 +99,7 @@ impl<'t> Range<'t> {
         (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
         reads: impl FnOnce() -> ReadMode,
     ) -> Result<Range<'t>> {
-        let (_inside, tree) = transaction.enter_table(table)?;
+        let (_inside, tree) = transaction.enter_to_read(table)?;
         let reads = reads();
         Ok(Range {
             transaction,
@@ -134,13 +134,14 @@ impl<'t> Range<'t> {
                 let next = txns.check_not_expired(snapshot_lsn, read)?;
                 for row in rows.iter(&txns.store) {
                     let (key, value) = row?;
-                    out.push(FoundRow { key: key.to_vec(), value: value.to_owned() });
+                    let (key, value) = (key.to_vec(), value.to_owned());
+                    out.push(FoundRow { key, value, peeked: false });
                 }
                 next
             }
             ReadMode::Locked(locks, rules) => {
                 let max = self.lock_ahead;
-                let how = LockingScan { locks, rules, backward, max };
+                let how = LockingScan { locks, rules, backward, max, peeks: false };
                 let read = txns.lock_range(txn, range, how, &mut self.scan_start, out);
                 let next =
                     self.transaction.roll_back_if_required(txns.check_rules_not_expired(rules, read))?;

@@ -46,7 +46,7 @@ impl Transaction {
         if self.locks_reads() {
             return self.scan_locked(table, range, visit);
         }
-        let (inside, tree) = self.enter_table(table)?;
+        let (inside, tree) = self.enter_to_read(table)?;
         let (snapshot_lsn, _kept) = self.read_position();
         drop(inside);
         let Some((mut from, to)) =

@@ -16,6 +16,7 @@ mod limits;
 mod locking;
 mod long_values;
 mod memory;
+mod peeks;
 mod power_cuts;
 mod rollback;
 mod row_changes;

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
 use crate::table::Table;
+use crate::txn::counters::CounterHold;
 use crate::txn::{New, Rules, Txn, Wrote};
 use crate::undo::UndoPosition;
 use base::{Lsn, TreeId};
@@ -54,6 +55,8 @@ pub struct Transaction {
     pub(super) writes: u64,
     /// Where the running statement began.
     pub(super) statement: Option<UndoPosition>,
+    /// The counters that it has locked for the running statement.
+    pub(super) counters: RefCell<SmallVec<[CounterHold; 1]>>,
     /// The serial number that savepoints name; 0 until the first savepoint.
     serial: u64,
 }
@@ -71,6 +74,7 @@ impl Transaction {
             admission_us: 0,
             writes: 0,
             statement: None,
+            counters: RefCell::default(),
             serial: 0,
         }
     }
@@ -126,9 +130,11 @@ impl Transaction {
         Ok(tree)
     }
 
-    /// Ends the use of all tables. REQUIRES: the transaction has ended, so its locks are free.
+    /// Ends the use of all tables and their counters. REQUIRES: the transaction has ended, so its
+    /// locks are free; or it has none.
     pub(super) fn leave_tables(&self) {
         self.tables.borrow_mut().clear();
+        self.counters.borrow_mut().clear();
     }
 
     /// Sets how long the calls from here on wait for a lock, see [`TxnOptions::lock_wait`].
@@ -195,6 +201,16 @@ impl Transaction {
         &self.txn
     }
 
+    /// Begins a call that reads the table.
+    #[inline]
+    pub(super) fn enter_to_read(&self, table: &Table) -> Result<(ActiveCall<'_>, Tree)> {
+        let entered = self.enter_table(table)?;
+        if let Some(snapshot) = self.txn.snapshot_lsn() {
+            table.entry.check_known_to(snapshot)?;
+        }
+        Ok(entered)
+    }
+
     /// Begins a call on the table.
     #[inline]
     pub(super) fn enter_table(&self, table: &Table) -> Result<(ActiveCall<'_>, Tree)> {
@@ -218,16 +234,16 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`] for a dropped table; [`Error::Misuse`] for a table of another
-    /// database; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`];
-    /// [`Error::SnapshotTooOld`]; [`Error::Corrupt`] and [`Error::Io`] for a page that cannot be
-    /// read. In a serializable transaction also [`Error::LockTimeout`], [`Error::Deadlock`] and
-    /// [`Error::Limit`].
+    /// [`Error::NoSuchTable`] for a dropped table; [`Error::TableChanged`] for one that was made
+    /// after the transaction's snapshot; [`Error::Misuse`] for a table of another database;
+    /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`]; [`Error::SnapshotTooOld`];
+    /// [`Error::Corrupt`] and [`Error::Io`] for a page that cannot be read. In a serializable
+    /// transaction also [`Error::LockTimeout`], [`Error::Deadlock`] and [`Error::Limit`].
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.locks_reads() {
             return self.get_locked(table, key, Mode::Shared, self.rules());
         }
-        let (_inside, tree) = self.enter_table(table)?;
+        let (_inside, tree) = self.enter_to_read(table)?;
         let txns = &self.core.engine.txns;
         let (snapshot_lsn, _kept) = self.read_position();
         let found = txns.read_row(&self.txn, txns.view(snapshot_lsn, self.txn.id()), tree, key);
@@ -421,7 +437,30 @@ impl Transaction {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
         txns.can_rewind(&self.txn, savepoint.mark)?;
-        self.roll_back_if_required(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
+        self.roll_back_if_required(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))?;
+        if !self.has_locks() {
+            self.leave_tables();
+        }
+        Ok(())
+    }
+
+    /// Returns whether the transaction has locked or changed anything so far. If it has not, a
+    /// rollback to a savepoint also ends its use of tables: they can be dropped then.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// let start = tx.savepoint();
+    /// tx.get(&table, b"key")?;
+    /// assert!(!tx.has_locks());
+    /// tx.rollback_to(&start)?;
+    /// db.drop_table("t")?; // it does not wait for `tx`
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.txn.owner().is_some()
     }
 
     /// Undoes all changes of the transaction and releases its locks. Dropping it does the same.

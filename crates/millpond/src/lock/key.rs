@@ -6,16 +6,18 @@ use base::{Spread, TreeId};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
-/// Names a row, a whole table, a transaction's ranges in a table, a pending write, or the wait of a
-/// scan that lets writers pass. Row keys of up to 18 bytes need no allocation.
+/// Names a row, a whole table, a table's counter, a transaction's ranges in a table, a pending
+/// write, or the wait of a scan that lets writers pass. Row keys of up to 18 bytes need no
+/// allocation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LockKey(SmallVec<[u8; 23]>);
 
 const ROW: u8 = 1;
 const TABLE: u8 = 2;
-const RANGES: u8 = 3;
-const PENDING_WRITE: u8 = 4;
-const SCAN_WAIT: u8 = 5;
+const COUNTER: u8 = 3;
+const RANGES: u8 = 4;
+const PENDING_WRITE: u8 = 5;
+const SCAN_WAIT: u8 = 6;
 
 impl LockKey {
     pub(super) fn row(tree: TreeId, key: &[u8]) -> LockKey {
@@ -24,6 +26,11 @@ impl LockKey {
 
     pub(super) fn table(tree: TreeId) -> LockKey {
         LockKey::new(tree, TABLE, &[])
+    }
+
+    /// The name of a table's counter.
+    pub(super) fn counter(tree: TreeId) -> LockKey {
+        LockKey::new(tree, COUNTER, &[])
     }
 
     /// The entry in a transaction's list for its ranges in a tree.
@@ -54,13 +61,13 @@ impl LockKey {
         self.0[4] == ROW
     }
 
-    pub(super) fn is_table(&self) -> bool {
-        self.0[4] == TABLE
+    pub(super) fn is_counter(&self) -> bool {
+        self.0[4] == COUNTER
     }
 
     /// Returns whether it names a queue. The others are kept with the ranges.
     pub(super) fn in_queue(&self) -> bool {
-        self.0[4] <= TABLE
+        self.0[4] <= COUNTER
     }
 
     /// Returns whether it names a scan's wait.

@@ -1,5 +1,5 @@
 //! The lock manager: row locks, range locks (next-key locks) and table locks, with deadlock
-//! detection (Lk1 to Lk4). Locks are logical and held to the end of a transaction.
+//! detection (Lk1 to Lk4, Lk6). Locks are logical and held to the end of a transaction.
 //!
 //! **Two forms of a row lock.** An uncommitted version in a page *is* its writer's exclusive lock
 //! and costs nothing (an implicit lock). All others are explicit requests in a queue: locks of

@@ -43,6 +43,8 @@ struct Held {
     /// In chunks, so that a long list is never moved, and its memory is freed as locks are
     /// released.
     keys: Vec<Vec<LockKey>>,
+    /// The counters that it has locked.
+    counters: Vec<LockKey>,
     /// Keys that other transactions wait for and that do not stand near the beginning of the list.
     urgent: Vec<LockKey>,
     waits_for: Option<LockKey>,
@@ -87,6 +89,10 @@ impl Owner {
         if mu.closed {
             return None;
         }
+        if key.is_counter() {
+            mu.counters.push(key.clone());
+            return Some(0);
+        }
         let room = mu.keys.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
         let mut bytes = key.heap_bytes();
         if room == 0 {
@@ -119,6 +125,13 @@ impl Owner {
         None
     }
 
+    /// Removes a counter from its list. Returns whether it was there.
+    pub(super) fn forget_counter(&self, key: &LockKey) -> bool {
+        let mut mu = self.mu.lock();
+        let at = mu.counters.iter().position(|noted| noted == key);
+        at.map(|at| mu.counters.swap_remove(at)).is_some()
+    }
+
     /// Sets whether its last request got a lock that it did not have. REQUIRES: only the
     /// transaction's thread calls it.
     pub(super) fn set_new_lock(&self, new: bool) {
@@ -147,7 +160,9 @@ impl Owner {
         base::check!(mu.waits_for.is_none(), "{} ends while it waits for a lock", self.txn);
         mu.closed = true;
         self.ended.store(true, Ordering::Release);
-        (std::mem::take(&mut mu.urgent), std::mem::take(&mut mu.keys))
+        let mut first = std::mem::take(&mut mu.urgent);
+        first.append(&mut mu.counters);
+        (first, std::mem::take(&mut mu.keys))
     }
 
     /// Returns whether its locks are being released. Another transaction may then treat them as

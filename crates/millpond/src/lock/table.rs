@@ -34,8 +34,8 @@ pub(crate) struct LockTable {
     /// Drawn at opening, so that no user can choose keys that all fall into one shard, or into one
     /// place of a map.
     seed: Spread,
-    /// Shards for rows and for tables are separate, so that the table locks, which always exist, do
-    /// not spoil the fast path of the rows.
+    /// Shards for rows and for tables (with their counters) are separate, so that the table locks,
+    /// which always exist, do not spoil the fast path of the rows.
     rows: Sharded<Shard, { shards(64) }>,
     tables: Sharded<Shard, { shards(16) }>,
     owners: ByTxn<Arc<Owner>>,
@@ -382,7 +382,7 @@ impl LockTable {
 
     fn shard(&self, key: &LockKey) -> &Shard {
         let bits = shard_bits(key.hash_from(self.seed));
-        if key.is_table() { self.tables.of(bits) } else { self.rows.of(bits) }
+        if key.is_row() { self.rows.of(bits) } else { self.tables.of(bits) }
     }
 
     #[inline]

@@ -5,13 +5,18 @@
 //! it, so a value is never given to two rows, whatever a crash leaves. The log has a small record
 //! for each step. Recovery takes the greatest. A checkpoint lists all counters, so the log before
 //! it is not needed. No page holds a counter, so no page is contended.
+//!
+//! A transaction that wants consecutive values locks the counter (Lk6). Others take values without
+//! a lock while no transaction has or wants it. They look at [`Counter::lockers`] after they have
+//! read the next value: the one that has the lock may take values in between, and then the exchange
+//! fails. So no value is taken without the lock behind one that was taken with it.
 
-use super::system::Txns;
+use super::system::{Rules, Txn, Txns};
 use crate::error::Result;
 use crate::log::group::Record;
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::{Lsn, TreeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +33,40 @@ pub(crate) struct Counter {
     /// The log has a record with this. It is raised after the record is logged, so a thread that
     /// finds its value below it may rely on the record.
     logged: AtomicU64,
+    /// Transactions that have the counter's lock or want it.
+    lockers: AtomicU32,
+}
+
+/// A transaction has the lock of a counter, or wants it. Dropped after the lock is released.
+#[derive(Debug)]
+pub(crate) struct CounterHold(Arc<Counter>);
+
+impl CounterHold {
+    /// Announces a transaction that wants the lock of `counter`.
+    pub(crate) fn new(counter: &Arc<Counter>) -> CounterHold {
+        counter.lockers.fetch_add(1, Ordering::SeqCst);
+        CounterHold(Arc::clone(counter))
+    }
+
+    /// Returns the tree of the counter's table.
+    pub(crate) fn tree(&self) -> TreeId {
+        self.0.tree
+    }
+}
+
+impl Drop for CounterHold {
+    fn drop(&mut self) {
+        self.0.lockers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What came of the wish for values of a counter that a transaction may have locked.
+#[derive(Debug)]
+pub(crate) enum Take {
+    /// The values; none if the first would be beyond the greatest.
+    Values(Option<TakenValues>),
+    /// Another transaction has locked the counter or wants to.
+    Locked,
 }
 
 /// Values that were taken from a counter: `count` of them, from `first` on in steps of the
@@ -74,7 +113,7 @@ fn values(next: u64, step: CounterStep) -> Option<TakenValues> {
 impl Counter {
     fn new(tree: TreeId, next: u64) -> Counter {
         let at = || AtomicU64::new(next);
-        Counter { tree, next: at(), listed: at(), logged: at() }
+        Counter { tree, next: at(), listed: at(), logged: at(), lockers: AtomicU32::new(0) }
     }
 
     /// Returns the next value, at least 1.
@@ -84,13 +123,33 @@ impl Counter {
 
     /// Takes values. No other caller gets them any more.
     pub(crate) fn take(&self, step: CounterStep) -> Option<TakenValues> {
-        let mut next = self.next.load(Ordering::Acquire);
+        match self.take_if(step, || true) {
+            Take::Values(taken) => taken,
+            Take::Locked => unreachable!("it was not asked"),
+        }
+    }
+
+    /// Takes values unless a transaction has the counter's lock or wants it.
+    pub(crate) fn take_unless_locked(&self, step: CounterStep) -> Take {
+        self.take_if(step, || !self.is_locked())
+    }
+
+    /// Returns whether a transaction has the counter's lock or wants it.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.lockers.load(Ordering::SeqCst) > 0
+    }
+
+    fn take_if(&self, step: CounterStep, may: impl Fn() -> bool) -> Take {
+        let mut next = self.next.load(Ordering::SeqCst);
         loop {
-            let taken = values(next, step)?;
+            if !may() {
+                return Take::Locked;
+            }
+            let Some(taken) = values(next, step) else { return Take::Values(None) };
             let last = taken.first + (taken.count - 1) * step.increment.max(1);
             let after = last.saturating_add(1);
-            match self.next.compare_exchange(next, after, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(taken),
+            match self.next.compare_exchange(next, after, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Take::Values(Some(taken)),
                 Err(now) => next = now,
             }
         }
@@ -141,6 +200,26 @@ impl Counters {
 }
 
 impl Txns {
+    /// Locks a counter for the transaction, until the caller drops the hold after
+    /// [`Txns::unlock_counter`], or after the transaction's end. REQUIRES: no latch held.
+    pub(crate) fn lock_counter(
+        &self,
+        txn: &Txn,
+        counter: &Arc<Counter>,
+        rules: Rules,
+    ) -> Result<CounterHold> {
+        let hold = CounterHold::new(counter);
+        self.await_lock_for(txn, self.locks.lock_counter(self.owner(txn), counter.tree, rules.wait))?;
+        Ok(hold)
+    }
+
+    /// Releases the lock of a counter.
+    pub(crate) fn unlock_counter(&self, txn: &Txn, hold: CounterHold) {
+        if let Some(owner) = txn.owner() {
+            self.locks.release_counter(owner, hold.tree());
+        }
+    }
+
     /// Raises a counter to `next`, and logs that. Returns the LSN of the record, or none if the log
     /// said so already. REQUIRES: no latch held.
     pub(crate) fn raise_counter(&self, counter: &Counter, next: u64) -> Result<Option<Lsn>> {

@@ -8,7 +8,7 @@ use super::read::{FoundRow, Value, after};
 use super::scan::{Next, ScanRange};
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
-use crate::buffer::PageRead;
+use crate::buffer::{FetchHint, PageRead};
 use crate::error::Result;
 use crate::lock::{KeyRange, Mode, ScanStart, WriterWait};
 use crate::page::node::{DELETED, Key, Leaf, Row};
@@ -47,6 +47,9 @@ pub(crate) struct LockingScan {
     pub(crate) backward: bool,
     /// The scan stops after this many rows.
     pub(crate) max: usize,
+    /// It does not wait for a row that another transaction has (Lk7): it shows the row as it was
+    /// last committed, unlocked. REQUIRES: the scan locks no range, and its rules skip such rows.
+    pub(crate) peeks: bool,
 }
 
 /// The result of locking one row.
@@ -67,6 +70,8 @@ enum Then<'t> {
     Done(Next),
     /// The row of this key has a conflict, which is waited out.
     WaitOut(Conflict<'t>, Vec<u8>),
+    /// Another transaction has the row of this key. It is shown as it was last committed.
+    Peek(Vec<u8>),
 }
 
 /// A locking scan, and the part of its range that it has not read yet.
@@ -277,11 +282,14 @@ impl Txns {
             }
             let key = key.to_vec();
             match self.lock_found(cursor, &key, leaf.row(slot))? {
+                LockedRow::Skipped if cursor.how.peeks => {
+                    return Ok((Some(cursor.behind(&key)), Then::Peek(key)));
+                }
                 LockedRow::Skipped | LockedRow::Deleted { own: true } => {}
                 LockedRow::Deleted { own: false } => self.note_locked_mark(cursor, leaf, marks, slot),
                 LockedRow::Row(value) => {
                     let end = cursor.behind(&key);
-                    out.push(FoundRow { key, value });
+                    out.push(FoundRow { key, value, peeked: false });
                     if out.len() >= max {
                         return Ok((Some(end.clone()), Then::Done(Next::At(end))));
                     }
@@ -350,7 +358,25 @@ impl Txns {
                     self.wait_out(txn, cursor.tree, &key, conflict, &mut held)?;
                     cursor.go_on_at(cursor.before(&key));
                 }
+                Then::Peek(key) => {
+                    let behind = cursor.behind(&key);
+                    if let Some(value) = self.last_committed(txn, cursor.tree, &key)? {
+                        out.push(FoundRow { key, value: Value::Inline(value), peeked: true });
+                        return Ok(Next::At(behind));
+                    }
+                    cursor.go_on_at(behind);
+                }
             }
         }
+    }
+
+    /// Returns the value of a row as it was last committed, or as the transaction has changed it.
+    /// REQUIRES: no latch held.
+    fn last_committed(&self, txn: &Txn, tree: Tree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let snapshot = self.draw_snapshot();
+        let read = self.read_row(txn, self.view(snapshot.lsn(), txn.id()), tree, key);
+        let load = |value: Value| value.load(&self.store, FetchHint::Normal);
+        let value = read.and_then(|value| value.map(load).transpose());
+        self.check_not_expired(snapshot.lsn(), value)
     }
 }

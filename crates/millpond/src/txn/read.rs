@@ -26,6 +26,8 @@ pub(crate) enum Value {
 pub(crate) struct FoundRow {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Value,
+    /// It is shown as it was last committed, and is not locked: another transaction has it.
+    pub(crate) peeked: bool,
 }
 
 /// A transaction that reads a tree by a snapshot.

@@ -354,7 +354,7 @@ impl Txns {
 
     /// Waits for a lock if it was not granted at once, and adds the time to the transaction's lock
     /// time.
-    fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
+    pub(super) fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
             Enqueued::Waiting(ticket) => self.timed(txn, || ticket.wait_unless(txn.cancel_flag())),

@@ -1,7 +1,7 @@
 //! The counters of tables across crashes.
 
 use super::*;
-use crate::CounterStep;
+use crate::{CounterLock, CounterStep};
 
 const STEP: CounterStep = CounterStep { offset: 1, increment: 1, count: 1, max: u64::MAX };
 
@@ -81,4 +81,93 @@ fn many_threads_get_different_numbers() {
     assert!(matches!(other.raise_counter(&t, 1000), Err(Error::Misuse(_))));
     assert!(matches!(other.begin().unwrap().raise_counter(&t, 5), Err(Error::Misuse(_))));
     assert_eq!(t.next_value(), 401);
+}
+
+/// Threads that load with the counter's lock, among threads that take single values.
+#[test]
+fn values_of_a_statement_that_locks_the_counter_are_consecutive() {
+    const STATEMENTS: usize = 40;
+    let (_disk, db, t) = fresh();
+    let step = CounterStep { offset: 1, increment: 1, count: 2, max: u64::MAX };
+    let waits = TxnOptions::new().lock_wait(Duration::from_secs(60));
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            let (db, t) = (db.clone(), t.clone());
+            std::thread::spawn(move || {
+                let mut all = Vec::new();
+                for _ in 0..STATEMENTS {
+                    let mut tx = db.begin_with(waits).unwrap();
+                    tx.begin_statement().unwrap();
+                    let lock = if n < 2 { CounterLock::Always } else { CounterLock::IfLocked };
+                    let mut of_statement = Vec::new();
+                    for _ in 0..3 {
+                        let taken = tx.take_values(&t, step, lock).unwrap().unwrap();
+                        of_statement.extend(taken.first..taken.first + taken.count);
+                        std::thread::yield_now();
+                    }
+                    if lock == CounterLock::Always {
+                        assert!(of_statement.windows(2).all(|two| two[0] + 1 == two[1]), "{of_statement:?}");
+                    }
+                    all.extend(of_statement);
+                    tx.end_statement();
+                }
+                all
+            })
+        })
+        .collect();
+    let mut all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    all.sort_unstable();
+    assert_eq!(all, (1..=4 * STATEMENTS as u64 * 6).collect::<Vec<_>>());
+}
+
+/// The lock ends with the statement, with its rollback, and with the transaction.
+#[test]
+fn a_counters_lock_lasts_for_a_statement() {
+    let (_disk, db, t) = fresh();
+    let step = CounterStep { offset: 1, increment: 1, count: 1, max: u64::MAX };
+    let options = TxnOptions::new().lock_wait(Duration::ZERO);
+    let is_free = || {
+        let mut other = db.begin_with(options).unwrap();
+        match other.take_values(&t, step, CounterLock::IfLocked) {
+            Err(Error::LockTimeout) => false,
+            taken => taken.unwrap().is_some(),
+        }
+    };
+    let mut tx = db.begin_with(options).unwrap();
+    for ends in [Transaction::end_statement, |tx: &mut Transaction| tx.rollback_statement().unwrap()] {
+        tx.begin_statement().unwrap();
+        tx.lock_counter(&t, CounterLock::IfLocked).unwrap();
+        assert!(is_free());
+        tx.lock_counter(&t, CounterLock::Always).unwrap();
+        tx.lock_counter(&t, CounterLock::Always).unwrap();
+        assert!(tx.take_values(&t, step, CounterLock::IfLocked).unwrap().is_some());
+        assert!(!is_free());
+        ends(&mut tx);
+        assert!(is_free());
+    }
+    tx.lock_counter(&t, CounterLock::Always).unwrap();
+    assert!(!is_free());
+    tx.rollback();
+    assert!(is_free());
+}
+
+#[test]
+fn a_deadlock_over_a_counter_is_found() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"a", b"1");
+    let waits = TxnOptions::new().lock_wait(Duration::from_secs(60));
+    let mut load = db.begin_with(waits).unwrap();
+    load.begin_statement().unwrap();
+    load.lock_counter(&t, CounterLock::Always).unwrap();
+    let mut other = db.begin_with(waits).unwrap();
+    other.put(&t, b"a", b"2").unwrap();
+    let thread = std::thread::spawn({
+        let t = t.clone();
+        move || other.lock_counter(&t, CounterLock::IfLocked).map(|()| other)
+    });
+    let read = load.get_for_share(&t, b"a").map(drop);
+    drop(load);
+    let locked = thread.join().unwrap();
+    let deadlocks = [read.err(), locked.err()].into_iter().flatten();
+    assert!(deadlocks.map(|error| assert!(matches!(error, Error::Deadlock), "{error}")).count() == 1);
 }

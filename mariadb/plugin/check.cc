@@ -35,8 +35,8 @@ int Handler::sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged) {
   millpond_seek_to to{};
   to.seek = MILLPOND_SEEK_FIRST;
   millpond_row row;
-  int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
-  for (; rc == MILLPOND_RC_OK; rc = millpond_cursor_next(cursor_, session_->txn(), &row)) {
+  int rc = millpond_cursor_seek(cursor_, txn(), &to, &row);
+  for (; rc == MILLPOND_RC_OK; rc = millpond_cursor_next(cursor_, txn(), &row)) {
     millpond_bytes primary = row.key;
     if (i != MAX_KEY && !table_->primary_of(i, row.key, row.value, &primary)) *damaged = true;
     if (i == MAX_KEY && put_row(row.key, row.value, table->record[0])) *damaged = true;

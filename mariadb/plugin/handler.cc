@@ -45,7 +45,7 @@ bool reads_without_locks(int command) {
 }  // namespace
 
 ulonglong Handler::table_flags() const {
-  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
+  return HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
          HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
          HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_PRIMARY_KEY_REQUIRED_FOR_DELETE |
          HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
@@ -99,6 +99,8 @@ int Handler::open(const char *path, int, uint) {
 int Handler::close() {
   note_changes(true);
   for (uint i = 0; table_ && cursors_ && i <= table_->indexes(); i++) millpond_cursor_free(cursors_[i]);
+  millpond_txn_free(apart_);
+  apart_ = nullptr;
   free(cursors_);
   free(entries_);
   free(changes_);
@@ -188,6 +190,7 @@ int Handler::extra(ha_extra_function operation) {
 int Handler::reset() {
   note_changes(false);
   expected_index_ = MAX_KEY;
+  peek_ = Peek::NEVER;
   keyread_ = replaces_ = false;
   numbered_rows_ = 0;
   return 0;
@@ -212,12 +215,22 @@ bool Handler::get_error_message(int error, String *text) {
   return false;
 }
 
-// Releases the row that was read last: it does not fit the statement's condition. Levels above READ
-// COMMITTED keep the lock, so that the statement would find the same rows again.
+// Releases the row that was read last, and its index entry: it does not fit the statement's
+// condition. Levels above READ COMMITTED keep the locks, so that the statement would find the same
+// rows again.
 void Handler::unlock_row() {
-  if (!newly_locked_ || thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED) return;
+  if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;  // It is not locked.
+  if (keeps_locks()) return;
+  unlock_entry();
+  if (!newly_locked_) return;
   newly_locked_ = false;
   millpond_unlock_row(session_->txn(), table_->rows(), bytes_of(locked_key_));
+}
+
+// The server says when it can read a row again that was shown as it was last committed. Where more
+// than rows is locked, nothing is read without its lock.
+void Handler::try_semi_consistent_read(bool yes) {
+  peek_ = yes && !keeps_locks() ? Peek::MAY : Peek::NEVER;
 }
 
 }  // namespace millpond

@@ -36,6 +36,8 @@ class Handler final : public handler {
   int reset() override;
   bool get_error_message(int error, String *text) override;
   void unlock_row() override;
+  void try_semi_consistent_read(bool yes) override;
+  bool was_semi_consistent_read() override { return peek_ == Peek::SHOWN; }
 
   // What the optimizer asks (estimates.cc).
   int info(uint flag) override;
@@ -100,8 +102,16 @@ class Handler final : public handler {
   int error_of(int rc) { return server_error_of(rc); }
   int server_error_of(int rc);
   int use_session(THD *thd);
+  bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
   void forget_cursors();
   void note_changes(bool always);
+
+  // sequence.cc: a sequence's row is read and changed in transactions of their own.
+  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
+  int begin_apart();
+  void end_apart();
+  int commit_apart(int error);
+  millpond_txn *txn() const { return apart_ ? apart_ : session_->txn(); }
 
   // check.cc
   int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
@@ -111,7 +121,10 @@ class Handler final : public handler {
   int cursor_of(uint index);
   int seek(uint seek, millpond_bytes key, millpond_bytes prefix, uchar *record, int none);
   int step(bool backward, uchar *record);
+  int begin_read(uint index);
   int show(const millpond_row &row, uchar *record);
+  int lock_peeked(uchar *record);
+  void unlock_entry();
   int show_by_primary(millpond_bytes primary, uchar *record);
   bool reads_from_index() const;
   int show_from_index(const millpond_row &row, uchar *record);
@@ -137,6 +150,11 @@ class Handler final : public handler {
   int count_duplicate();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
   static uint64_t counter_after(Field *field);
+
+  // counter.cc
+  enum class CounterLock : uchar { NONE, IF_LOCKED, ALWAYS };
+  CounterLock counter_lock() const;
+  int lock_counter_for(uint64_t next);
 
   Table *table_ = nullptr;
   Session *session_ = nullptr;
@@ -165,7 +183,14 @@ class Handler final : public handler {
   Buffer scratch_;
   Result value_;              // The row that was read without a cursor; blobs point into it.
   uchar hidden_[HIDDEN_KEY_BYTES] = {0};  // The hidden key of the present row.
+  millpond_txn *apart_ = nullptr;  // Of a sequence.
+  // At READ COMMITTED an UPDATE first looks at a row that another transaction has as it was last
+  // committed, and waits for it only if it fits.
+  enum class Peek : uchar { NEVER, MAY, SHOWN };
+  Peek peek_ = Peek::NEVER;
   bool newly_locked_ = false;
+  bool entry_newly_locked_ = false;  // Of an index entry, `locked_entry_`.
+  Buffer locked_entry_;
   bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE changes the row that is there.
   Buffer locked_key_;
 
@@ -176,6 +201,7 @@ class Handler final : public handler {
   uint entry_count_ = 0;
   uint changed_rows_ = 0;     // Not told to the statistics yet.
   ulonglong statistics_seen_ = 0;
+  int counter_error_ = 0;     // Why there was no number.
   ulonglong numbered_rows_ = 0;  // How many rows of the statement may still need a number.
   uint64_t counter_ = 0;      // What the table's counter becomes at least.
   millpond_conflict conflict_{};

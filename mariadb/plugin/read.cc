@@ -25,13 +25,19 @@ int Handler::cursor_of(uint index) {
   return 0;
 }
 
-int Handler::index_init(uint index, bool) {
-  active_index = index;
+int Handler::begin_read(uint index) {
   index_ = index;
   positioned_ = by_key_ = by_prefix_ = false;
+  newly_locked_ = entry_newly_locked_ = false;
+  if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;
   edge_ = Edge::NONE;
   cursor_ = nullptr;
-  return 0;
+  return is_sequence() ? begin_apart() : 0;
+}
+
+int Handler::index_init(uint index, bool) {
+  active_index = index;
+  return begin_read(index);
 }
 
 int Handler::index_end() {
@@ -40,16 +46,11 @@ int Handler::index_end() {
   positioned_ = by_key_ = false;
   if (cursor_) millpond_cursor_reset(cursor_);
   cursor_ = nullptr;
+  end_apart();
   return 0;
 }
 
-int Handler::rnd_init(bool) {
-  index_ = MAX_KEY;
-  positioned_ = by_key_ = by_prefix_ = false;
-  edge_ = Edge::NONE;
-  cursor_ = nullptr;
-  return 0;
-}
+int Handler::rnd_init(bool) { return begin_read(MAX_KEY); }
 
 int Handler::rnd_end() { return index_end(); }
 
@@ -71,14 +72,21 @@ int Handler::put_row(millpond_bytes primary, millpond_bytes value, uchar *record
 // Releases the lock of a key that no row has. Levels above READ COMMITTED keep it: no other
 // transaction can insert the row.
 void Handler::release_missing(millpond_table *tree, millpond_bytes key, bool newly) {
-  if (!newly || thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED) return;
-  millpond_unlock_row(session_->txn(), tree, key);
+  if (newly && !keeps_locks()) millpond_unlock_row(txn(), tree, key);
+}
+
+// Releases the index entry that was read last, if the statement has locked it just now.
+void Handler::unlock_entry() {
+  if (!entry_newly_locked_) return;
+  entry_newly_locked_ = false;
+  millpond_unlock_row(txn(), table_->tree(index_), bytes_of(locked_entry_));
 }
 
 // Reads the row of a primary key.
 int Handler::show_by_primary(millpond_bytes primary, uchar *record) {
   uint32_t newly = 0;
-  int rc = millpond_get(session_->txn(), table_->rows(), primary, lock_, wait_, &value_, &newly);
+  newly_locked_ = false;
+  int rc = millpond_get(txn(), table_->rows(), primary, lock_, wait_, &value_, &newly);
   if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->rows(), primary, newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   newly_locked_ = newly != 0;
@@ -105,13 +113,26 @@ int Handler::show_from_index(const millpond_row &row, uchar *record) {
 int Handler::show(const millpond_row &row, uchar *record) {
   if (index_ == MAX_KEY || index_ == table_->primary()) {
     newly_locked_ = row.newly_locked != 0;
-    if (newly_locked_) locked_key_.assign(row.key.ptr, row.key.len);
+    if (peek_ != Peek::NEVER) peek_ = row.peeked ? Peek::SHOWN : Peek::MAY;
+    if (newly_locked_ || row.peeked) locked_key_.assign(row.key.ptr, row.key.len);
     return put_row(row.key, row.value, record);
   }
   if (from_index_) return show_from_index(row, record);
+  entry_newly_locked_ = row.newly_locked != 0;
+  if (entry_newly_locked_) locked_entry_.assign(row.key.ptr, row.key.len);
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
-  return show_by_primary(primary, record);
+  int error = show_by_primary(primary, record);
+  if (error == HA_ERR_KEY_NOT_FOUND && !keeps_locks()) unlock_entry();
+  return error;
+}
+
+// Locks the row that was shown as it was last committed, and reads it again. There may be none any
+// more.
+int Handler::lock_peeked(uchar *record) {
+  peek_ = Peek::MAY;
+  at_.assign(locked_key_.data(), locked_key_.size());
+  return show_by_primary(bytes_of(at_), record);
 }
 
 // Tells whether the read needs only the index. The server decides by the columns, and it believes
@@ -130,7 +151,10 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   to.prefix = prefix;
   to.upper = prefix.ptr || backward ? no_bytes() : range_end();
   to.lock = lock_;
+  const bool rows = index_ == MAX_KEY || index_ == table_->primary();
+  const bool peeks = peek_ != Peek::NEVER && rows && lock_ == MILLPOND_LOCK_EXCLUSIVE;
   to.wait = wait_;
+  if (peeks && wait_ == MILLPOND_WAIT_WAIT) to.wait = MILLPOND_WAIT_PEEK;
   if (to.upper.ptr && index_ == expected_index_) {
     // One more shows that there are no more. A statement may want fewer rows than the range has.
     to.rows = static_cast<uint32_t>(expected_rows_ < AHEAD_MAX ? expected_rows_ + 1 : AHEAD_MAX);
@@ -143,7 +167,7 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
     if (int error = cursor_of(index_)) return error;
   }
   millpond_row row;
-  int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
+  int rc = millpond_cursor_seek(cursor_, txn(), &to, &row);
   if (rc == MILLPOND_RC_NOT_FOUND) return none;
   if (rc != MILLPOND_RC_OK) return error_of(rc);
   positioned_ = true;
@@ -158,7 +182,11 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
 
 // Goes one row on, or back, and reads it.
 int Handler::step(bool backward, uchar *record) {
-  millpond_txn *txn = session_->txn();
+  if (peek_ == Peek::SHOWN) {
+    int error = lock_peeked(record);
+    if (error != HA_ERR_KEY_NOT_FOUND) return error;
+  }
+  millpond_txn *txn = this->txn();
   for (;;) {
     millpond_row row;
     int rc = backward ? millpond_cursor_prev(cursor_, txn, &row) : millpond_cursor_next(cursor_, txn, &row);
@@ -193,14 +221,16 @@ int Handler::read_exact(uchar *record) {
   edge_ = Edge::NONE;
   if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
   uint32_t newly = 0;
-  millpond_txn *txn = session_->txn();
+  millpond_txn *txn = this->txn();
   int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
   if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->tree(index_), bytes_of(search_), newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   if (from_index_) {
-    millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0};
+    millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0, 0};
     return show_from_index(row, record);
   }
+  entry_newly_locked_ = newly != 0;
+  if (newly) locked_entry_.assign(search_.data(), search_.size());
   at_.assign(value_.ptr, value_.len);
   return show_by_primary(bytes_of(at_), record);
 }

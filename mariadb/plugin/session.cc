@@ -9,6 +9,10 @@
 
 namespace millpond {
 
+// With millpond_flush_log_at_trx_commit=0 the log is synced once a second, however much has been
+// written.
+constexpr uint64_t SECOND_MS = 1000;
+
 Session *Session::existing(THD *thd) {
   return static_cast<Session *>(thd_get_ha_data(thd, engine));
 }
@@ -54,7 +58,6 @@ int Session::begin() {
   int rc = millpond_txn_begin(txn_, &options);
   if (rc != MILLPOND_RC_OK) return server_error(nullptr, rc);
   running_ = true;
-  changed_ = false;
   return 0;
 }
 
@@ -103,9 +106,19 @@ int Session::commit(bool all) {
     return server_error(thd_, millpond_statement_end(txn_));
   }
   running_ = statement_ = false;
-  // With 0 the log is synced once a second, however much has been written.
-  constexpr uint64_t SECOND_MS = 1000;
-  return server_error(nullptr, millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX));
+  int rc = millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX);
+  if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
+  unsynced_ = false;
+  return server_error(nullptr, rc);
+}
+
+int Session::commit_apart(millpond_txn *txn) {
+  uint how = durability();
+  if (how != MILLPOND_DURABILITY_BOUNDED) {
+    how = MILLPOND_DURABILITY_NONE;
+    unsynced_ = true;
+  }
+  return millpond_txn_commit(txn, how, SECOND_MS, UINT64_MAX);
 }
 
 int Session::rollback(bool all) {
@@ -149,8 +162,12 @@ int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
   return session ? session->rollback_to(static_cast<millpond_savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
 }
 
-// A rollback to a savepoint keeps no lock that a dropped metadata lock could need.
-bool savepoint_can_release_mdl(handlerton *, THD *) { return false; }
+// Metadata locks guard what the engine has locked and changed. A rollback to a savepoint keeps row
+// locks, so it may release metadata locks only if there are none.
+bool savepoint_can_release_mdl(handlerton *, THD *thd) {
+  Session *session = Session::existing(thd);
+  return session == nullptr || !session->has_locks();
+}
 
 // Savepoints need no release: the memory is the server's, the engine keeps positions.
 int savepoint_release(handlerton *, THD *, void *) { return 0; }

@@ -28,6 +28,13 @@ class Session {
   int set_savepoint(millpond_savepoint *savepoint);
   int rollback_to(const millpond_savepoint *savepoint);
 
+  // Commits a transaction that is not this session's: the change of a sequence. It is durable when
+  // the session's transaction is.
+  int commit_apart(millpond_txn *txn);
+
+  // Tells whether the transaction has locked or changed anything so far.
+  bool has_locks() const { return running_ && millpond_txn_has_locks(txn_); }
+
   // Makes the present wait and the rest of the statement fail. Called by another connection.
   void cancel() {
     millpond_txn_cancel(txn_);
@@ -36,7 +43,6 @@ class Session {
   void end();
 
   millpond_txn *txn() { return txn_; }
-  void note_change() { changed_ = true; }
 
  private:
   explicit Session(THD *thd) : thd_(thd) {}
@@ -50,7 +56,7 @@ class Session {
   millpond_txn *txn_ = nullptr;
   bool running_ = false;
   bool statement_ = false;
-  bool changed_ = false;
+  bool unsynced_ = false;  // A commit apart may not be durable yet.
   std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
 };
 

@@ -17,6 +17,7 @@ ulonglong buffer_pool_size;
 ulong recovery_target;
 ulonglong redo_capacity;
 ulong flush_at_commit;
+ulong counter_lock_mode;
 char *redo_directory;
 char *doublewrite_directory;
 
@@ -45,6 +46,10 @@ static MYSQL_SYSVAR_ULONG(flush_log_at_trx_commit, flush_at_commit, PLUGIN_VAR_R
                           "1: a commit is on disk when it returns. 2: it is with the operating system. "
                           "0: it is on disk within a second.",
                           nullptr, nullptr, 1, 0, 2, 0);
+static MYSQL_SYSVAR_ULONG(autoinc_lock_mode, counter_lock_mode, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                          "Statements that lock a table's AUTO_INCREMENT counter to their end. 0: all that "
+                          "insert. 1: those that do not know how many rows they insert. 2: none.",
+                          nullptr, nullptr, 1, 0, 2, 0);
 static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                         "Another directory for the redo log.", nullptr, nullptr, nullptr);
 static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -61,7 +66,8 @@ static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
-    MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         nullptr,
+    MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         MYSQL_SYSVAR(autoinc_lock_mode),
+    nullptr,
 };
 
 ulonglong buffer_pool_bytes() { return buffer_pool_size; }
@@ -70,6 +76,7 @@ ulonglong redo_capacity_bytes() { return redo_capacity; }
 const char *redo_dir() { return redo_directory; }
 const char *doublewrite_dir() { return doublewrite_directory; }
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
+ulong autoinc_lock_mode() { return counter_lock_mode; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 ulonglong lock_wait_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout) * 1000ULL; }
 

@@ -17,6 +17,7 @@ const char *doublewrite_dir();
 
 // 1: a commit is durable when it returns. 2: it is with the operating system. 0: once a second.
 ulong flush_log_at_trx_commit();
+ulong autoinc_lock_mode();
 
 // The settings of a session.
 bool snapshot_isolation(THD *thd);

@@ -163,7 +163,7 @@ int Handler::change_now() {
   row.count = entry_count_;
   row.counter = counter_;
   row.lock_existing = replaces_ ? MILLPOND_LOCK_EXCLUSIVE : MILLPOND_LOCK_SHARED;
-  int rc = millpond_change_row(session_->txn(), &row, &conflict_);
+  int rc = millpond_change_row(txn(), &row, &conflict_);
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;
     return 0;
@@ -177,29 +177,18 @@ int Handler::change_now() {
   return error_of(rc);
 }
 
-// A row that is not inserted leaves the counter as it was. REPLACE and INSERT ... SELECT go on with
-// their next rows, whose numbers are to be greater than those that the statement has named.
-int Handler::count_duplicate() {
-  switch (thd_sql_command(ha_thd())) {
-    case SQLCOM_REPLACE:
-    case SQLCOM_REPLACE_SELECT:
-    case SQLCOM_INSERT_SELECT: break;
-    case SQLCOM_LOAD:
-      if (replaces_) break;
-      return 0;
-    default: return 0;
-  }
-  uint64_t next = 0;
-  int rc = counter_ ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
-  if (rc == MILLPOND_RC_OK && counter_ > next) rc = millpond_counter_raise(database, table_->rows(), counter_);
-  return error_of(rc);
-}
-
 int Handler::write_row(const uchar *record) {
+  if (is_sequence()) {
+    if (int error = begin_apart()) return error;
+  }
   begin_row();
   if (table->next_number_field && record == table->record[0]) {
-    if (int error = update_auto_increment()) return error;
+    counter_error_ = 0;
+    if (int error = update_auto_increment()) return counter_error_ ? counter_error_ : error;
     counter_ = counter_after(table->next_number_field);
+    if (counter_ && insert_id_for_cur_row == 0) {
+      if (int error = lock_counter_for(counter_)) return error;
+    }
   }
   if (!table_->has_primary()) {
     ulonglong next = 0;
@@ -212,7 +201,8 @@ int Handler::write_row(const uchar *record) {
     if (i != table_->primary()) add_entry(i, record, primary);
   }
   if (numbered_rows_ > 0 && counter_) numbered_rows_--;
-  return change_row();
+  int error = change_row();
+  return is_sequence() ? commit_apart(error) : error;
 }
 
 int Handler::update_row(const uchar *before, const uchar *after) {
@@ -237,7 +227,8 @@ int Handler::update_row(const uchar *before, const uchar *after) {
   if (counted && after == table->record[0] && bitmap_is_set(table->write_set, counted->field_index)) {
     counter_ = counter_after(counted);
   }
-  return change_row();
+  int error = change_row();
+  return is_sequence() ? commit_apart(error) : error;
 }
 
 int Handler::delete_row(const uchar *record) {
@@ -250,55 +241,6 @@ int Handler::delete_row(const uchar *record) {
     add(i, MILLPOND_ROW_OP_DELETE, append_entry_key(i, record, primary), Piece{0, 0});
   }
   return change_row();
-}
-
-// Returns what the table's counter becomes at least when the record is stored, or 0 for none: the
-// first value behind the one in the column that is the session's offset plus a multiple of its
-// increment, as InnoDB counts. An offset above the increment counts as none.
-uint64_t Handler::counter_after(Field *field) {
-  longlong value = field->val_int();
-  if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
-  const ulonglong used = static_cast<ulonglong>(value);
-  if (used == ULONGLONG_MAX || used == 0) return used;
-  ulong offset = 0, increment = 1;
-  thd_get_autoinc(field->get_thd(), &offset, &increment);
-  if (increment == 0) increment = 1;
-  if (offset > increment) offset = 0;
-  const ulonglong before = used < offset ? 0 : (used - offset) / increment + 1;
-  const ulonglong next = offset + before * increment;
-  return next > used && next <= field->get_max_int_value() ? next : used + 1;
-}
-
-// Hands out values that are `offset` plus a multiple of `increment`.
-void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
-                                 ulonglong *reserved) {
-  millpond_counter counter{};
-  counter.offset = offset;
-  counter.increment = increment;
-  // The server knows at the first row how many rows an INSERT has, and guesses later. So as many
-  // values are taken as rows are left.
-  if (numbered_rows_ == 0) numbered_rows_ = wanted ? wanted : 1;
-  counter.count = numbered_rows_;
-  counter.max = table->next_number_field->get_max_int_value();
-  if (millpond_counter_take(table_->rows(), &counter) != MILLPOND_RC_OK || counter.granted == 0) {
-    // The server refuses a value that the column cannot hold, and fails where there is none.
-    *first = counter.max == ULONGLONG_MAX ? ULONGLONG_MAX : counter.max + 1;
-    *reserved = counter.max == ULONGLONG_MAX ? 0 : 1;
-    return;
-  }
-  *first = counter.first;
-  *reserved = counter.granted;
-}
-
-int Handler::reset_auto_increment(ulonglong value) {
-  return error_of(millpond_counter_raise(database, table_->rows(), value));
-}
-
-void Handler::update_create_info(HA_CREATE_INFO *info) {
-  if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
-  uint64_t next = 0;
-  if (millpond_counter_next(table_->rows(), &next) != MILLPOND_RC_OK) return;
-  if (next > 1) info->auto_increment_value = next;
 }
 
 }  // namespace millpond

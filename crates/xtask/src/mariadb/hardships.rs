@@ -75,6 +75,9 @@ fn until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(
     Ok(())
 }
 
+/// Inserts a row with the next number of a sequence; it fails for a number that was given before.
+const NUMBERED: &str = "INSERT INTO test.numbered VALUES (NEXTVAL(test.s));";
+
 /// A client that inserts the numbers from 1 on, and prints each number after its insert.
 struct Counting {
     client: Child,
@@ -84,8 +87,8 @@ struct Counting {
 impl Counting {
     fn start(server: &Server, dir: &Path, from: u64) -> Result<Counting, String> {
         let (script, printed) = (dir.join("counting.sql"), dir.join("counted"));
-        let lines =
-            (from..from + 200_000).map(|n| format!("INSERT INTO test.counted VALUES ({n}); SELECT {n};\n"));
+        let lines = (from..from + 200_000)
+            .map(|n| format!("INSERT INTO test.counted VALUES ({n}); {NUMBERED} SELECT {n};\n"));
         super::write(&script, &lines.collect::<String>())?;
         let open = |file: &Path| std::fs::File::open(file).map_err(|e| format!("{}: {e}", file.display()));
         super::write(&printed, "")?;
@@ -110,7 +113,9 @@ fn killed(dir: &Path) -> Result<(), String> {
     let mut server = server::start(dir, LIFE, &[])?;
     sql(
         &server,
-        "CREATE DATABASE test; CREATE TABLE test.counted (n INT PRIMARY KEY, INDEX (n)) ENGINE=Millpond",
+        "CREATE DATABASE test; CREATE TABLE test.counted (n INT PRIMARY KEY, INDEX (n)) ENGINE=Millpond; \
+         CREATE TABLE test.numbered (n BIGINT PRIMARY KEY) ENGINE=Millpond; \
+         CREATE SEQUENCE test.s CACHE 3 ENGINE=Millpond",
     )?;
     sql(&server, "CREATE DATABASE sb")?;
     output(sysbench_command(&server, 4).args(["oltp_write_only", "prepare"]))?;
@@ -133,6 +138,7 @@ fn killed(dir: &Path) -> Result<(), String> {
         if count != last.to_string() || last < acknowledged {
             return Err(format!("{acknowledged} rows were acknowledged; found are {count} up to {last}"));
         }
+        sql(&server, NUMBERED)?;
         compare_indexes(&server)?;
         next = last + 1;
     }

@@ -2,7 +2,8 @@
 //!
 //! A script `mariadb/tests/NAME.sql` is run by the client, which goes on after an error. A script
 //! `NAME.sessions` has several connections ([`super::sessions`]). What a script prints, errors
-//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file.
+//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file. A script whose first line is
+//! `# server: OPTIONS` or `-- server: OPTIONS` runs in a server of its own with these options.
 
 use super::hardships;
 use super::packages::{FOR_TESTS, install};
@@ -67,12 +68,12 @@ fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
         return Ok(());
     }
     let server = server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])?;
-    let scripts = if runs(Part::Scripts) { scripts(&server) } else { Ok(()) };
+    let scripts = if runs(Part::Scripts) { scripts(&server, dir) } else { Ok(()) };
     let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
     outcome.and(server::stop(dir))
 }
 
-fn scripts(server: &Server) -> Result<(), String> {
+fn scripts(server: &Server, servers: &Path) -> Result<(), String> {
     let dir = root().join("mariadb/tests");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
         .map_err(|e| format!("cannot read {}: {e}", dir.display()))?
@@ -82,7 +83,7 @@ fn scripts(server: &Server) -> Result<(), String> {
     files.sort();
     let mut failed = Vec::new();
     for file in &files {
-        match script(server, file) {
+        match script_in_its_server(server, file, &servers.join("own")) {
             Ok(()) => println!("ok      {}", name_of(file)),
             Err(why) => {
                 println!("FAILED  {}: {why}", name_of(file));
@@ -98,6 +99,22 @@ fn scripts(server: &Server) -> Result<(), String> {
         }
         _ => Err(format!("scripts failed: {}", failed.join(", "))),
     }
+}
+
+/// Returns the options that a script's first line names for a server of its own.
+fn own_options(script: &str) -> Option<Vec<&str>> {
+    let line = script.lines().next()?;
+    let options = line.strip_prefix("# server: ").or_else(|| line.strip_prefix("-- server: "))?;
+    Some(options.split_whitespace().collect())
+}
+
+/// Runs one script in the common server, or in one of its own in `dir`.
+fn script_in_its_server(server: &Server, file: &Path, dir: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let Some(options) = own_options(&text) else { return script(server, file) };
+    let own = server::start(dir, LIFE, &options)?;
+    let outcome = script(&own, file);
+    outcome.and(server::stop(dir)).and(std::fs::remove_dir_all(dir).map_err(|e| e.to_string()))
 }
 
 /// Runs one script and compares what it prints.
@@ -202,4 +219,17 @@ pub(super) fn compare_indexes(server: &Server) -> Result<(), String> {
 
 fn name_of(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_script_may_name_options_of_a_server() {
+        assert_eq!(own_options("# server: --a=1 --b\na: SELECT 1"), Some(vec!["--a=1", "--b"]));
+        assert_eq!(own_options("-- server: --a\nSELECT 1"), Some(vec!["--a"]));
+        assert_eq!(own_options("# A comment\n# server: --a"), None);
+        assert_eq!(own_options(""), None);
+    }
 }

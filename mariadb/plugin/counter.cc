@@ -1,0 +1,122 @@
+// AUTO_INCREMENT: the counter of a table, and its lock.
+
+#include "handler.h"
+#include "settings.h"
+
+namespace millpond {
+
+// How the statement shares the counter with others (millpond_autoinc_lock_mode). INSERT and REPLACE
+// with a list of rows take as many numbers as they have rows at once. Other statements guess, and so
+// have consecutive numbers only if nobody else takes some in between.
+Handler::CounterLock Handler::counter_lock() const {
+  switch (thd_sql_command(ha_thd())) {
+    // Nobody else has the table.
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+    case SQLCOM_OPTIMIZE: return CounterLock::NONE;
+    case SQLCOM_INSERT:
+    case SQLCOM_REPLACE:
+    case SQLCOM_END:  // an event of row-based replication
+      if (settings::autoinc_lock_mode() == 1) return CounterLock::IF_LOCKED;
+      break;
+    default: break;
+  }
+  return settings::autoinc_lock_mode() == 2 ? CounterLock::NONE : CounterLock::ALWAYS;
+}
+
+// Locks the counter for a row that names its number itself and raises the counter to `next`.
+int Handler::lock_counter_for(uint64_t next) {
+  const CounterLock lock = counter_lock();
+  uint64_t present = 0;
+  if (lock == CounterLock::NONE) return 0;
+  int rc = millpond_counter_next(table_->rows(), &present);
+  if (rc != MILLPOND_RC_OK || next <= present) return error_of(rc);
+  const bool always = lock == CounterLock::ALWAYS;
+  return error_of(millpond_counter_lock(
+      session_->txn(), table_->rows(),
+      always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED));
+}
+
+// A row that is not inserted leaves the counter as it was. REPLACE and INSERT ... SELECT go on with
+// their next rows, whose numbers are to be greater than those that the statement has named.
+int Handler::count_duplicate() {
+  switch (thd_sql_command(ha_thd())) {
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_INSERT_SELECT: break;
+    case SQLCOM_LOAD:
+      if (replaces_) break;
+      return 0;
+    default: return 0;
+  }
+  uint64_t next = 0;
+  int rc = counter_ ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
+  if (rc == MILLPOND_RC_OK && counter_ > next) rc = millpond_counter_raise(database, table_->rows(), counter_);
+  return error_of(rc);
+}
+
+// Returns what the table's counter becomes at least when the record is stored, or 0 for none: the
+// first value behind the one in the column that is the session's offset plus a multiple of its
+// increment, as InnoDB counts. An offset above the increment counts as none.
+uint64_t Handler::counter_after(Field *field) {
+  longlong value = field->val_int();
+  if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
+  const ulonglong used = static_cast<ulonglong>(value);
+  if (used == ULONGLONG_MAX || used == 0) return used;
+  ulong offset = 0, increment = 1;
+  thd_get_autoinc(field->get_thd(), &offset, &increment);
+  if (increment == 0) increment = 1;
+  if (offset > increment) offset = 0;
+  const ulonglong before = used < offset ? 0 : (used - offset) / increment + 1;
+  const ulonglong next = offset + before * increment;
+  return next > used && next <= field->get_max_int_value() ? next : used + 1;
+}
+
+// Hands out values that are `offset` plus a multiple of `increment`.
+void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                 ulonglong *reserved) {
+  millpond_counter counter{};
+  counter.offset = offset;
+  counter.increment = increment;
+  // The server knows at the first row how many rows an INSERT has, and guesses later. So as many
+  // values are taken as rows are left.
+  if (numbered_rows_ == 0) numbered_rows_ = wanted ? wanted : 1;
+  counter.count = numbered_rows_;
+  counter.max = table->next_number_field->get_max_int_value();
+  const CounterLock lock = counter_lock();
+  const bool always = lock == CounterLock::ALWAYS;
+  int rc = lock == CounterLock::NONE
+               ? millpond_counter_take(table_->rows(), &counter)
+               : millpond_counter_take_locked(session_->txn(), table_->rows(),
+                                              always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS
+                                                     : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED,
+                                              &counter);
+  counter_error_ = error_of(rc);
+  if (rc != MILLPOND_RC_OK) {
+    *first = ULONGLONG_MAX;
+    *reserved = 0;
+    return;
+  }
+  if (counter.granted == 0) {
+    // The server refuses a value that the column cannot hold, and fails where there is none.
+    *first = counter.max == ULONGLONG_MAX ? ULONGLONG_MAX : counter.max + 1;
+    *reserved = counter.max == ULONGLONG_MAX ? 0 : 1;
+    return;
+  }
+  *first = counter.first;
+  *reserved = counter.granted;
+}
+
+int Handler::reset_auto_increment(ulonglong value) {
+  return error_of(millpond_counter_raise(database, table_->rows(), value));
+}
+
+void Handler::update_create_info(HA_CREATE_INFO *info) {
+  if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
+  uint64_t next = 0;
+  if (millpond_counter_next(table_->rows(), &next) != MILLPOND_RC_OK) return;
+  if (next > 1) info->auto_increment_value = next;
+}
+
+}  // namespace millpond

@@ -486,11 +486,9 @@ int millpond_estimate(const millpond_db *db,
 // says so in `millpond_row_changes.counter`.
 int millpond_counter_take(const millpond_table *table, millpond_counter *counter);
 
-// Locks the counter of a table as `lock`, a `millpond_counter_lock_kind`, says, until the end of the
-// statement.
-int millpond_counter_lock(const millpond_txn *txn,
-                          const millpond_table *table,
-                          uint32_t lock);
+// Locks the counter of a table as `lock`, a `millpond_counter_lock_kind`, says, until the end of
+// the statement.
+int millpond_counter_lock(const millpond_txn *txn, const millpond_table *table, uint32_t lock);
 
 // As `millpond_counter_take`, after the counter has been locked as by `millpond_counter_lock`.
 int millpond_counter_take_locked(const millpond_txn *txn,
@@ -632,6 +630,10 @@ int millpond_savepoint_set(const millpond_txn *txn, millpond_savepoint *out);
 // transaction it is 0. If it is 0, a rollback to a savepoint also ends the use of tables: they can
 // be dropped then.
 int millpond_txn_has_locks(const millpond_txn *txn);
+
+// Ends the transaction's use of tables, so that they can be dropped and renamed, if it has locked
+// and changed nothing. Later reads use tables again. Without a transaction it does nothing.
+void millpond_txn_release_tables(const millpond_txn *txn);
 
 // Undoes what the transaction did since the savepoint. The savepoint can be used again, later ones
 // cannot.

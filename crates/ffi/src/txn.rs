@@ -326,6 +326,18 @@ pub unsafe extern "C" fn millpond_txn_has_locks(txn: *const Txn) -> c_int {
     })
 }
 
+/// Ends the transaction's use of tables, so that they can be dropped and renamed, if it has locked
+/// and changed nothing. Later reads use tables again. Without a transaction it does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_release_tables(txn: *const Txn) {
+    guard_plain(|| {
+        // SAFETY: the handle is null or valid; one thread uses it.
+        if let Ok(transaction) = unsafe { running(txn) } {
+            transaction.release_tables();
+        }
+    });
+}
+
 /// Undoes what the transaction did since the savepoint. The savepoint can be used again, later ones
 /// cannot.
 #[unsafe(no_mangle)]

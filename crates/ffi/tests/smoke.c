@@ -221,8 +221,10 @@ static void older_snapshot(millpond_db *db, millpond_txn *txn, const millpond_tx
   RC(millpond_get(txn, young, text("1"), MILLPOND_LOCK_NONE, 0, &value, NULL), TABLE_CHANGED);
   OK(millpond_table_allow_older_snapshots(young));
   RC(millpond_get(txn, young, text("1"), MILLPOND_LOCK_NONE, 0, &value, NULL), NOT_FOUND);
-  OK(millpond_txn_rollback(txn));
+  RC(millpond_change_tables(db, &drop, 1, 0), LOCK_TIMEOUT);
+  millpond_txn_release_tables(txn);
   OK(millpond_change_tables(db, &drop, 1, 1000));
+  OK(millpond_txn_rollback(txn));
   millpond_table_free(young);
 }
 

@@ -444,6 +444,29 @@ impl Transaction {
         Ok(())
     }
 
+    /// Ends the transaction's use of tables, so that they can be dropped and renamed, if it has
+    /// locked and changed nothing. Returns whether it did. Later reads use tables again.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    /// assert!(tx.release_tables());
+    /// db.rename_table("t", "u")?; // it does not wait for `tx`
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    /// tx.put(&table, b"key", b"value")?;
+    /// assert!(!tx.release_tables());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    pub fn release_tables(&mut self) -> bool {
+        if self.has_locks() {
+            return false;
+        }
+        self.leave_tables();
+        true
+    }
+
     /// Returns whether the transaction has locked or changed anything so far. If it has not, a
     /// rollback to a savepoint also ends its use of tables: they can be dropped then.
     ///

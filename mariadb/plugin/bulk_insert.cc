@@ -29,7 +29,13 @@ millpond_bytes bytes_of_name(const std::string &name) { return bytes_of(name.dat
 }  // namespace
 
 // No index has a name with a zero byte.
-std::string BulkInsert::Tree::new_name() const { return name + std::string("\0new", 4); }
+static const std::string NEW("\0new", 4);
+
+std::string BulkInsert::Tree::new_name() const { return name + NEW; }
+
+bool BulkInsert::is_new(const std::string &tree) {
+  return tree.size() > NEW.size() && tree.compare(tree.size() - NEW.size(), NEW.size(), NEW) == 0;
+}
 
 BulkInsert::BulkInsert(const Table &table, const TABLE *server_table)
     : table_(table), rows_(table.indexes()) {
@@ -178,20 +184,14 @@ bool BulkInsert::is_empty(const Table &table) {
   return empty;
 }
 
-// Drops the new trees that have not been put in place. If that fails, they go with the table.
+// Drops the new trees that have not been put in place. If that fails, they go with the table, or at
+// the next start.
 void BulkInsert::drop_new() {
   std::vector<std::string> names;
   for (auto &tree : trees_) {
     if (tree->made) names.push_back(tree->new_name());
   }
-  std::vector<millpond_table_change> changes;
-  for (const std::string &name : names) {
-    millpond_table_change change{};
-    change.op = MILLPOND_TABLE_OP_DROP;
-    change.name = bytes_of_name(name);
-    changes.push_back(change);
-  }
-  if (!changes.empty()) millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+  (void)drop_trees(names);
 }
 
 }  // namespace millpond

@@ -20,6 +20,9 @@ class BulkInsert {
     Buffer primary, value;
   };
 
+  // Tells whether a tree is a new one that has not been put in place.
+  static bool is_new(const std::string &tree);
+
   // Tells whether a table has no rows, so that it can be filled.
   static bool is_empty(const Table &table);
 

@@ -14,8 +14,14 @@ namespace {
 // transaction that is ending.
 constexpr uint64_t TABLE_WAIT_MS = 60000;
 
+// The statement may have read the tables that it changes, as EXCHANGE PARTITION does.
+void release_own_tables() {
+  if (Session *session = Session::existing(current_thd)) session->release_tables();
+}
+
 int make_changes(const std::vector<millpond_table_change> &changes) {
   if (changes.empty()) return MILLPOND_RC_OK;
+  release_own_tables();
   return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
 }
 
@@ -32,6 +38,19 @@ int raise_counter(const std::string &name, ulonglong next) {
   int rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &rows);
   if (rc == MILLPOND_RC_OK) rc = millpond_counter_raise(database, rows, next);
   millpond_table_free(rows);
+  return rc;
+}
+
+// Lets the session's transaction read new trees, although its snapshot may be older: nobody else
+// writes into them.
+int show_to_all(const std::vector<std::string> &names) {
+  int rc = MILLPOND_RC_OK;
+  for (const std::string &name : names) {
+    millpond_table *tree = nullptr;
+    if (rc == MILLPOND_RC_OK) rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &tree);
+    if (rc == MILLPOND_RC_OK) rc = millpond_table_allow_older_snapshots(tree);
+    millpond_table_free(tree);
+  }
   return rc;
 }
 
@@ -69,6 +88,9 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   forget_hidden_keys(name);
   // The first key of an empty table needs no search, which would be a use of the tree.
   hidden_keys_of(name)->known.store(true, std::memory_order_release);
+  if (is_temporary(name)) {
+    if (int rc = show_to_all(names)) return server_error_of(rc);
+  }
   if (info->auto_increment_value > 1) {
     if (int rc = raise_counter(name, info->auto_increment_value)) return server_error_of(rc);
   }
@@ -81,11 +103,12 @@ int Handler::delete_table(const char *path) {
   std::vector<std::string> names;
   if (int rc = trees_of(name, &names)) return server_error_of(rc);
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
-  std::vector<millpond_table_change> changes;
-  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_DROP, tree));
-  if (int rc = make_changes(changes)) return server_error_of(rc);
   forget_hidden_keys(name);
-  return 0;
+  // The running transaction may have used a temporary table. The engine drops it when that ends.
+  Session *session = is_temporary(name) ? Session::existing(current_thd) : nullptr;
+  if (session && session->drop_at_end(names)) return 0;
+  release_own_tables();
+  return server_error_of(drop_trees(names));
 }
 
 int Handler::rename_table(const char *from, const char *to) {
@@ -108,6 +131,23 @@ int Handler::rename_table(const char *from, const char *to) {
   return 0;
 }
 
+// Tells whether a definition with these changes of columns means the same rows. The server asks when
+// it compares a partition with a table.
+bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
+  const bool counter = (info->used_fields & HA_CREATE_USED_AUTO) && info->auto_increment_value != 0;
+  return changes == IS_EQUAL_YES && !counter ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
+}
+
+// A change of names and defaults changes only the server's definition. But the trees of indexes have
+// the names of their indexes, and indexes over virtual columns hold their values.
+enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *altered,
+                                                                    Alter_inplace_info *changes) {
+  if (changes->handler_flags & (ALTER_RENAME_INDEX | ALTER_VIRTUAL_GCOL_EXPR)) {
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  return handler::check_if_supported_inplace_alter(altered, changes);
+}
+
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
 int Handler::truncate() {
   std::vector<std::string> names;
@@ -116,6 +156,9 @@ int Handler::truncate() {
   std::vector<millpond_table_change> changes;
   for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_REPLACE, tree));
   if (int rc = make_changes(changes)) return server_error_of(rc);
+  if (is_temporary(table_->name())) {
+    if (int rc = show_to_all(names)) return server_error_of(rc);
+  }
   return table_->reopen_trees(table);
 }
 

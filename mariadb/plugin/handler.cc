@@ -24,6 +24,7 @@ bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
 // Tells whether the primary key, if the table has one, can be put back from any entry.
 bool primary_restorable(const TABLE_SHARE *share) {
   if (share->keys == 0 || !(share->key_info[0].flags & HA_NOSAME)) return true;
+  if (share->key_info[0].algorithm == HA_KEY_ALG_LONG_HASH) return true;
   return restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
 }
 
@@ -45,7 +46,14 @@ bool reads_without_locks(int command) {
 }  // namespace
 
 ulonglong Handler::table_flags() const {
-  return HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
+  // The server looks for duplicates of long values and for overlapping periods itself. Where its
+  // reads lock no gaps, two transactions could both find none before they insert; so it reads after
+  // the insert, and one of them waits for the other one's row.
+  THD *thd = ha_thd();
+  const uint isolation = thd_tx_isolation(thd);
+  const bool gaps = isolation == ISO_SERIALIZABLE ||
+                    (isolation == ISO_REPEATABLE_READ && !settings::snapshot_isolation(thd));
+  return (gaps ? 0 : HA_CHECK_UNIQUE_AFTER_WRITE) | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
          HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
          HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_PRIMARY_KEY_REQUIRED_FOR_DELETE |
          HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |

@@ -53,7 +53,9 @@ class Handler final : public handler {
   int delete_table(const char *path) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
-  bool check_if_incompatible_data(HA_CREATE_INFO *, uint) override { return COMPATIBLE_DATA_NO; }
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *changes) override;
 
   // Maintenance (check.cc).
   int check(THD *thd, HA_CHECK_OPT *) override;
@@ -125,6 +127,7 @@ class Handler final : public handler {
   int show(const millpond_row &row, uchar *record);
   int lock_peeked(uchar *record);
   void unlock_entry();
+  void show_virtual(millpond_bytes key, uchar *record);
   int show_by_primary(millpond_bytes primary, uchar *record);
   bool reads_from_index() const;
   int show_from_index(const millpond_row &row, uchar *record);

@@ -5,11 +5,28 @@
 
 namespace millpond {
 
+namespace {
+
+constexpr char TEMPORARY[] = "#tmp/";
+// How the server names the files of temporary tables.
+constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
+
+// The server's metadata locks keep other users out already. What still uses a table is a
+// transaction that is ending.
+constexpr uint64_t TABLE_WAIT_MS = 60000;
+
+}  // namespace
+
+bool is_temporary(const std::string &tree) { return tree.compare(0, sizeof TEMPORARY - 1, TEMPORARY) == 0; }
+
 std::string table_name_of(const char *path) {
   std::string name(path);
   // The path is ./database/table, and for partitions ./database/table#P#p0.
   size_t table = name.rfind('/');
   if (table == std::string::npos || table == 0) return name;
+  if (name.compare(table + 1, sizeof TEMPORARY_FILE - 1, TEMPORARY_FILE) == 0) {
+    return TEMPORARY + name.substr(table + 1);
+  }
   size_t base = name.rfind('/', table - 1);
   return base == std::string::npos ? name : name.substr(base + 1);
 }
@@ -34,7 +51,29 @@ int collect(void *context, millpond_bytes name) {
   return 0;
 }
 
+int collect_all(void *context, millpond_bytes name) {
+  static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.ptr),
+                                                                 name.len);
+  return 0;
+}
+
 }  // namespace
+
+int all_trees(std::vector<std::string> *names) {
+  return millpond_table_names(database, collect_all, names);
+}
+
+int drop_trees(const std::vector<std::string> &names) {
+  std::vector<millpond_table_change> changes;
+  for (const std::string &name : names) {
+    millpond_table_change change{};
+    change.op = MILLPOND_TABLE_OP_DROP;
+    change.name = bytes_of(name.data(), name.size());
+    changes.push_back(change);
+  }
+  if (changes.empty()) return MILLPOND_RC_OK;
+  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+}
 
 int trees_of(const std::string &table, std::vector<std::string> *names) {
   Wanted wanted{&table, names};

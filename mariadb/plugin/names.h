@@ -9,8 +9,12 @@
 namespace millpond {
 
 // Returns the name of the tree of rows, `database/table`, from the server's path of the table. Both
-// names are in the server's encoding for file names, which has no '/'.
+// names are in the server's encoding for file names, which has no '/'. For a temporary table it is
+// `#tmp/table`, which no database can be called.
 std::string table_name_of(const char *path);
+
+// Tells whether a tree is one of a temporary table.
+bool is_temporary(const std::string &tree);
 
 // Returns the name of the tree of an index: `database/table/index`.
 std::string index_name_of(const std::string &table, const KEY &key);
@@ -18,5 +22,11 @@ std::string index_name_of(const std::string &table, const KEY &key);
 // Puts the names of all trees of a table into `names`, the tree of rows first. Returns a return
 // code of the engine. There is no error if there are none.
 int trees_of(const std::string &table, std::vector<std::string> *names);
+
+// Puts the names of all trees into `names`, sorted.
+int all_trees(std::vector<std::string> *names);
+
+// Drops trees, all or none. Returns a return code.
+int drop_trees(const std::vector<std::string> &names);
 
 }  // namespace millpond

@@ -2,6 +2,7 @@
 
 #include "handler.h"
 #include "errors.h"
+#include "leftovers.h"
 #include "settings.h"
 #include "status.h"
 
@@ -42,8 +43,10 @@ int start(void *place) {
   engine = static_cast<handlerton *>(place);
   engine->create = create_handler;
   engine->show_status = show_status;
-  engine->flags = HTON_TEMPORARY_NOT_SUPPORTED | HTON_SUPPORTS_EXTENDED_KEYS;
+  engine->signal_ddl_recovery_done = drop_orphans;
+  engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
+  drop_leftovers();
   sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
   return 0;
 }

@@ -123,8 +123,16 @@ int Handler::show(const millpond_row &row, uchar *record) {
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
   int error = show_by_primary(primary, record);
+  if (error == 0) show_virtual(row.key, record);
   if (error == HA_ERR_KEY_NOT_FOUND && !keeps_locks()) unlock_entry();
   return error;
+}
+
+// Puts the virtual columns of an index entry into the record. If the server reads an index alone, it
+// computes no virtual columns, although the row is read.
+void Handler::show_virtual(millpond_bytes key, uchar *record) {
+  const Index &index = table_->index(index_);
+  if (keyread_ && index.has_virtual) index.codec.restore(key.ptr, key.len, record);
 }
 
 // Locks the row that was shown as it was last committed, and reads it again. There may be none any
@@ -232,7 +240,9 @@ int Handler::read_exact(uchar *record) {
   entry_newly_locked_ = newly != 0;
   if (newly) locked_entry_.assign(search_.data(), search_.size());
   at_.assign(value_.ptr, value_.len);
-  return show_by_primary(bytes_of(at_), record);
+  int error = show_by_primary(bytes_of(at_), record);
+  if (error == 0) show_virtual(bytes_of(search_), record);
+  return error;
 }
 
 int Handler::index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) {

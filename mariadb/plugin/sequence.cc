@@ -10,6 +10,10 @@ namespace millpond {
 
 // Begins a transaction apart, where none runs.
 int Handler::begin_apart() {
+  // The server does not lock a temporary sequence before it uses it.
+  if (session_ == nullptr) {
+    if (int error = use_session(ha_thd())) return error;
+  }
   if (apart_ == nullptr) {
     if (int rc = millpond_txn_new(database, &apart_)) return error_of(rc);
   }

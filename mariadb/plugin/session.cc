@@ -3,6 +3,7 @@
 #include "session.h"
 #include "errors.h"
 #include "huge_pages.h"
+#include "names.h"
 #include "settings.h"
 
 #include <new>
@@ -34,11 +35,21 @@ Session *Session::of(THD *thd) {
 void Session::end() {
   thd_set_ha_data(thd_, engine, nullptr);
   millpond_txn_free(txn_);
+  drop_temporary();
   delete this;
 }
 
-bool Session::is_lone_query() const {
-  return thd_sql_command(thd_) == SQLCOM_SELECT && !thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+// Tells whether the statement is a transaction of its own that is serializable by its snapshot, so that
+// its reads need no locks: a query, or one whose metadata lock keeps writers out.
+bool Session::reads_by_snapshot() const {
+  switch (thd_sql_command(thd_)) {
+    case SQLCOM_SELECT: return !thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+    case SQLCOM_OPTIMIZE: return true;
+    default: return false;
+  }
 }
 
 int Session::begin() {
@@ -47,8 +58,7 @@ int Session::begin() {
     case ISO_READ_UNCOMMITTED:
     case ISO_READ_COMMITTED: options.isolation = MILLPOND_ISOLATION_READ_COMMITTED; break;
     case ISO_SERIALIZABLE:
-      // A query that is a transaction of its own is serializable by its snapshot, without locks.
-      options.isolation = is_lone_query() ? MILLPOND_ISOLATION_REPEATABLE_READ : MILLPOND_ISOLATION_SERIALIZABLE;
+      options.isolation = reads_by_snapshot() ? MILLPOND_ISOLATION_REPEATABLE_READ : MILLPOND_ISOLATION_SERIALIZABLE;
       break;
     default:
       options.isolation = MILLPOND_ISOLATION_REPEATABLE_READ;
@@ -109,6 +119,7 @@ int Session::commit(bool all) {
   int rc = millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX);
   if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
   unsynced_ = false;
+  drop_temporary();
   return server_error(nullptr, rc);
 }
 
@@ -129,7 +140,21 @@ int Session::rollback(bool all) {
     return server_error(thd_, millpond_statement_rollback(txn_));
   }
   running_ = statement_ = false;
-  return server_error(nullptr, millpond_txn_rollback(txn_));
+  int rc = millpond_txn_rollback(txn_);
+  drop_temporary();
+  return server_error(nullptr, rc);
+}
+
+bool Session::drop_at_end(const std::vector<std::string> &names) {
+  if (running_) dropped_.insert(dropped_.end(), names.begin(), names.end());
+  return running_;
+}
+
+// What cannot be dropped now is dropped at the next start.
+void Session::drop_temporary() {
+  if (dropped_.empty()) return;
+  (void)drop_trees(dropped_);
+  dropped_.clear();
 }
 
 int Session::set_savepoint(millpond_savepoint *savepoint) {

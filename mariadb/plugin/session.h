@@ -4,6 +4,8 @@
 #include "engine.h"
 
 #include <atomic>
+#include <string>
+#include <vector>
 
 namespace millpond {
 
@@ -32,6 +34,12 @@ class Session {
   // the session's transaction is.
   int commit_apart(millpond_txn *txn);
 
+  // Drops trees of a temporary table when the transaction ends. Returns false if none runs.
+  bool drop_at_end(const std::vector<std::string> &names);
+
+  // Lets a change of tables go on that the transaction itself has read.
+  void release_tables() { millpond_txn_release_tables(txn_); }
+
   // Tells whether the transaction has locked or changed anything so far.
   bool has_locks() const { return running_ && millpond_txn_has_locks(txn_); }
 
@@ -48,14 +56,16 @@ class Session {
   explicit Session(THD *thd) : thd_(thd) {}
   ~Session() = default;
   int begin();
-  bool is_lone_query() const;
+  bool reads_by_snapshot() const;
   bool ends_transaction(bool all) const;
   uint durability() const;
+  void drop_temporary();
 
   THD *thd_;
   millpond_txn *txn_ = nullptr;
   bool running_ = false;
   bool statement_ = false;
+  std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.
   bool unsynced_ = false;  // A commit apart may not be durable yet.
   std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
 };

@@ -58,12 +58,7 @@ const char *Table::refusal(const TABLE *table) {
   const TABLE_SHARE *share = table->s;
   KeyCodec codec;
   for (uint i = 0; i < share->keys; i++) {
-    const KEY &key = table->key_info[i];
-    if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a unique index over a whole BLOB or TEXT";
-    for (uint p = 0; p < key.user_defined_key_parts; p++) {
-      if (!share->field[key.key_part[p].fieldnr - 1]->stored_in_db()) return "an index over a virtual column";
-    }
-    if (const char *what = codec.init(share, &key)) return what;
+    if (const char *what = codec.init(share, &table->key_info[i])) return what;
   }
   return nullptr;
 }
@@ -75,8 +70,12 @@ int Table::open(const char *path, const TABLE *table) {
   primary_ = share->primary_key < MAX_KEY ? share->primary_key : MAX_KEY;
   indexes_.reset(new Index[count_]);
   for (uint i = 0; i < count_; i++) {
-    indexes_[i].unique = table->key_info[i].flags & HA_NOSAME;
-    if (indexes_[i].codec.init(share, &table->key_info[i])) return HA_ERR_UNSUPPORTED;
+    const KEY &key = table->key_info[i];
+    indexes_[i].unique = key.flags & HA_NOSAME;
+    for (uint p = 0; p < key.user_defined_key_parts; p++) {
+      if (!table->field[key.key_part[p].fieldnr - 1]->stored_in_db()) indexes_[i].has_virtual = true;
+    }
+    if (indexes_[i].codec.init(share, &key)) return HA_ERR_UNSUPPORTED;
   }
   for (uint i = 0; has_primary() && i < count_; i++) {
     const KEY &key = table->key_info[i];
@@ -134,15 +133,20 @@ bool Table::primary_of(uint i, millpond_bytes key, millpond_bytes value, millpon
 }
 
 bool Table::covers(uint i, const MY_BITMAP *columns) const {
-  auto has = [](const KeyCodec &codec, uint field) {
+  bool named = false;
+  auto has = [&named](const KeyCodec &codec, uint field) {
     for (uint p = 0; p < codec.parts(); p++) {
-      if (codec.part(p).field == field && codec.restorable(p)) return true;
+      if (codec.part(p).field != field) continue;
+      named = true;
+      if (codec.restorable(p)) return true;
     }
     return false;
   };
   for (uint field = bitmap_get_first_set(columns); field != MY_BIT_NONE;
        field = bitmap_get_next_set(columns, field)) {
-    if (!has(indexes_[i].codec, field) && !(has_primary() && has(indexes_[primary_].codec, field))) return false;
+    named = false;
+    if (has(indexes_[i].codec, field) || (has_primary() && has(indexes_[primary_].codec, field))) continue;
+    if (named || !indexes_[i].has_virtual) return false;
   }
   return true;
 }

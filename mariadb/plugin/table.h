@@ -21,6 +21,7 @@ struct Index {
   KeyCodec codec;
   millpond_table *tree = nullptr;
   bool unique = false;
+  bool has_virtual = false;  // A column of it is not stored in the row.
 };
 
 // The entry of a secondary index:
@@ -59,7 +60,9 @@ class Table : public Handler_share {
   // Appends the value of an entry of a secondary index.
   void append_entry_value(uint i, const uchar *primary, size_t bytes, Buffer &out) const;
 
-  // Tells whether the entries of a secondary index have all columns in `columns`.
+  // Tells whether the entries of a secondary index have all columns in `columns`. Of an index with
+  // virtual columns they need not have others than its own and those of the primary key: the server
+  // names the columns too that the virtual ones are computed of.
   bool covers(uint i, const MY_BITMAP *columns) const;
 
   // Returns about how many rows the table has, and their bytes. The engine is asked at most every

@@ -2,6 +2,7 @@
 
 #include "handler.h"
 #include "errors.h"
+#include "names.h"
 
 namespace millpond {
 
@@ -124,6 +125,8 @@ void Handler::start_bulk_insert(ha_rows rows, uint flags) {
   if (!(flags & HA_CREATE_UNIQUE_INDEX_BY_SORT) || rows < MANY) return;
   // The server looks for duplicates itself, in the table that is being filled.
   if (table->s->long_unique_table || table->s->period.name) return;
+  // A transaction that goes on must see the rows, whatever its snapshot.
+  if (is_temporary(table_->name())) return;
   if (!BulkInsert::is_empty(*table_)) return;
   bulk_counter_ = 0;
   bulk_.reset(new (std::nothrow) BulkInsert(*table_, table));

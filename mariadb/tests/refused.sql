@@ -1,10 +1,7 @@
 SET default_storage_engine = Millpond;
 -- What is not supported is refused when the table is created.
-CREATE TABLE t (a INT, b INT AS (a + 1) VIRTUAL, KEY b (b));
-CREATE TABLE t (a TEXT, UNIQUE a (a));
 CREATE TABLE t (a TEXT, FULLTEXT (a));
 CREATE TABLE t (a POINT NOT NULL, SPATIAL KEY a (a));
-CREATE TEMPORARY TABLE t (a INT);
 CREATE TABLE t (a INT) DATA DIRECTORY = '/tmp';
 SHOW TABLES;
 -- A foreign key is accepted with a warning.

@@ -21,8 +21,9 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 6] = [
+const CASES: [(&str, Case); 7] = [
     ("a server that is killed loses nothing that it has acknowledged", killed),
+    ("what a killed server was making is dropped", leftovers),
     ("a damaged page fails the statement and is named", damaged),
     ("a full disk fails the statement and nothing else", full_disk),
     ("the plugin leaves and comes back", plugin_leaves),
@@ -141,6 +142,57 @@ fn killed(dir: &Path) -> Result<(), String> {
         sql(&server, NUMBERED)?;
         compare_indexes(&server)?;
         next = last + 1;
+    }
+    server::stop(dir)
+}
+
+/// Kills a server that has temporary tables and changes a table by loading its indexes.
+fn leftovers(dir: &Path) -> Result<(), String> {
+    const DROPPED: &str = "that a crash had left";
+    let mut server = server::start(dir, LIFE, &[])?;
+    // Each start begins a new log.
+    let dropped = |server: &Server| {
+        let log =
+            std::fs::read_to_string(server.log()).map_err(|e| format!("{}: {e}", server.log().display()));
+        log.map(|log| log.contains(DROPPED))
+    };
+    sql(
+        &server,
+        "CREATE DATABASE test; USE test; \
+         CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(60), b VARCHAR(60)) ENGINE=Millpond; \
+         INSERT INTO t SELECT seq, MD5(seq), MD5(-seq) FROM seq_1_to_200000",
+    )?;
+    let client = |text: &str| {
+        let mut client = server.client();
+        client.args(["--execute", text]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        client.spawn().map_err(|e| format!("cannot start a client: {e}"))
+    };
+    let mut clients = [
+        client(
+            "CREATE TEMPORARY TABLE test.temporary (id INT PRIMARY KEY, a INT, KEY (a)) ENGINE=Millpond; \
+             BEGIN; INSERT INTO test.temporary VALUES (1, 1); SELECT SLEEP(3600)",
+        )?,
+        client("ALTER TABLE test.t ADD KEY a (a), ADD KEY b (b), ADD KEY ab (a, b)")?,
+    ];
+    let state = "SELECT GROUP_CONCAT(state) FROM information_schema.processlist";
+    until("the load of the indexes", || {
+        let states = sql(&server, state)?;
+        Ok(states.contains("User sleep") && states.contains("keys"))
+    })?;
+    std::thread::sleep(Duration::from_millis(200));
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    clients.iter_mut().try_for_each(|client| client.wait().map(drop)).map_err(|e| e.to_string())?;
+    server = server::start(dir, LIFE, &[])?;
+    if !dropped(&server)? {
+        return Err("the log names no tree that was dropped".into());
+    }
+    expect("the tables", &sql(&server, "SHOW TABLES FROM test")?, "t")?;
+    sql(&server, "ALTER TABLE test.t ADD KEY a (a), ADD KEY b (b)")?;
+    expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.t")?, "OK")?;
+    server::stop(dir)?;
+    server = server::start(dir, LIFE, &[])?;
+    if dropped(&server)? {
+        return Err("something was left for the second start".into());
     }
     server::stop(dir)
 }

@@ -15,12 +15,13 @@ use std::process::Command;
 const FEW: u64 = 2_000;
 const MANY: u64 = 20_000;
 /// The operations of the program, and their descriptions.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("update", "a durable update of one row"),
     ("unsynced", "an update of one row that is not synced"),
     ("read", "a transaction that reads one row"),
     ("get", "a read of one row in a transaction"),
     ("scan", "a transaction that scans 100 rows"),
+    ("cursor", "a transaction in which a cursor reads 100 rows"),
 ];
 /// A part with a smaller share of all instructions is not printed.
 const LEAST_SHARE: f64 = 0.01;

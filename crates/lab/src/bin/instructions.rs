@@ -8,7 +8,7 @@
 mod random;
 
 use clap::{Parser, ValueEnum};
-use millpond::{Db, Durability, Options, Table, TxnOptions};
+use millpond::{Cursor, Db, Durability, Options, Seek, Table, TxnOptions};
 use random::next;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ enum Kind {
     Get,
     /// A transaction that scans 100 rows from a random one
     Scan,
+    /// A transaction in which a cursor that is used again reads 100 rows from a random one
+    Cursor,
 }
 
 fn work(db: &Db, table: &Table, kind: Kind, times: u64) -> Outcome {
@@ -79,6 +81,18 @@ fn work(db: &Db, table: &Table, kind: Kind, times: u64) -> Outcome {
                     left -= 1;
                     if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
+            }
+        }
+        Kind::Cursor => {
+            let mut cursor = Cursor::new(table);
+            cursor.expect_rows(SCANNED as usize);
+            for _ in 0..times {
+                let mut tx = db.begin()?;
+                let mut row = cursor.seek(&mut tx, Seek::AtOrAfter(&key()))?;
+                for _ in 1..SCANNED {
+                    assert!(row.is_none_or(|(_, value)| value.len() == VALUE_BYTES));
+                    row = cursor.next(&mut tx)?;
+                }
             }
         }
     }

@@ -413,9 +413,9 @@ fn recovery_of_many_small_transactions_stays_within_the_memory() {
     let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options).unwrap();
     let figures = engine.metrics();
     let figure = |name: &str| figures.get(name).unwrap() as u64;
-    // Purge may have begun. About 13 bytes for each of at least half of them: memory has room for
-    // the others.
-    assert!(figure("undo_spilled_bytes") > 4 * ROWS, "{}", figure("undo_spilled_bytes"));
+    // Memory has room for about half of them, so the others went to files. How many those are
+    // depends on how far purge is by now.
+    assert!(figure("undo_spilled_bytes") > ROWS, "{}", figure("undo_spilled_bytes"));
     assert!(figure("undo_bytes") <= MEMORY, "{} bytes in memory", figure("undo_bytes"));
     // The checkpoint lists them. After a power cut they are purged by the next opening.
     engine.checkpoint().unwrap();

@@ -71,6 +71,10 @@ impl RunPermit {
     }
 }
 
+/// A thread that can run and was not picked for so many steps gets a new priority. It is long, so
+/// that a thread can still fall far behind the others.
+const STARVED_STEPS: u64 = 50_000;
+
 #[derive(Debug)]
 struct ThreadState {
     name: String,
@@ -82,6 +86,8 @@ struct ThreadState {
     priority: u64,
     /// The value of [`WorldState::progress`] when the thread last spun.
     spun_at: u64,
+    /// The value of [`WorldState::steps`] when the thread was last picked.
+    picked_at: u64,
 }
 
 #[derive(Debug)]
@@ -248,13 +254,26 @@ impl WorldState {
             Policy::Priority { one_in } => {
                 if self.rng.one_in(one_in) {
                     self.threads[me].priority = Policy::priority(&mut self.rng);
+                    self.feed_starved();
                 }
                 let ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == ThreadStatus::Ready);
                 ready.max_by_key(|(_, t)| t.priority).expect("counted before").0
             }
         };
+        self.threads[next].picked_at = self.steps;
         self.feed(next as u64);
         Ok(next)
+    }
+
+    /// Gives a new priority to each thread that could run for long and was never picked. A thread
+    /// that has spun once has a priority below all others, and two threads that wake each other for
+    /// ever would keep it from what both wait for. No scheduler of an operating system does that.
+    fn feed_starved(&mut self) {
+        for thread in &mut self.threads {
+            if thread.status == ThreadStatus::Ready && self.steps - thread.picked_at > STARVED_STEPS {
+                thread.priority = Policy::priority(&mut self.rng);
+            }
+        }
     }
 
     /// Returns what each thread does, one thread a line.
@@ -344,6 +363,7 @@ impl World {
             at,
             priority,
             spun_at: 0,
+            picked_at: state.steps,
         };
         state.threads.push(thread);
         state.unfinished += 1;

@@ -130,6 +130,10 @@ pub enum Bug {
     /// A part of a replaced long value is freed, and the value's first pages go on naming the freed
     /// pages. If purge stops there, it later frees pages that other values have got meanwhile.
     FreedPagesNamed,
+    /// Admission counts segments below the checkpoint, which are not recycled yet, as room.
+    FilesBelowCounted,
+    /// Segments are removed before admission knows that there will be fewer.
+    ShrunkBeforeMarks,
 }
 
 impl Bug {
@@ -194,6 +198,8 @@ impl Bug {
         Bug::ScanPasses,
         Bug::CounterUnlisted,
         Bug::FreedPagesNamed,
+        Bug::FilesBelowCounted,
+        Bug::ShrunkBeforeMarks,
     ];
 
     /// The flag of this mistake in the flags of a world.

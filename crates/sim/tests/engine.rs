@@ -66,6 +66,16 @@ fn a_checkpoint_that_frees_the_space_which_opening_needs_is_found() {
     assert!(finding.to_string().contains("no space left for"), "{finding}");
 }
 
+/// Redo that was let in without room for it shows where the marks are set, before a disk is full.
+#[test]
+fn room_that_is_not_there_is_found() {
+    for (bug, workload) in [(Bug::FilesBelowCounted, "overflow"), (Bug::ShrunkBeforeMarks, "splits")] {
+        let done = explore_with(bug.flag(), find(workload), 40);
+        let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
+        assert!(finding.to_string().contains("the files end at"), "{finding}");
+    }
+}
+
 /// A missing range lock shows in the running database, before any power cut.
 #[test]
 fn a_missing_lock_is_found() {

@@ -383,6 +383,14 @@ impl Admission {
         self.at_limit.lock().clone()
     }
 
+    /// Returns the LSN beyond which the log does not go: the end of what operations, commits,
+    /// rollback and purge may write with the present marks.
+    pub(super) fn end_of_room(&self) -> Lsn {
+        let _marks = self.at_limit.lock();
+        let checkpoint = self.checkpoint.load(Ordering::Relaxed);
+        Lsn(checkpoint.saturating_add(self.capacity.load(Ordering::Relaxed)))
+    }
+
     /// Wakes the cleaner, unless it has just set the marks.
     pub(super) fn wake_cleaner(&self) {
         if self.is_silent(self.clock.now_us()) {
@@ -437,15 +445,16 @@ impl Admission {
 
     /// Sets the checkpoint LSN, the marks, and the age above which the log needs more files. `look`
     /// is called under the mutex, so of two threads that call this at once, the later one has the
-    /// later values.
+    /// later values. Its argument is the checkpoint LSN that the marks count from: the latest that
+    /// any thread has set.
     pub(super) fn set_marks(
         &self,
         checkpoint: Lsn,
-        look: impl FnOnce() -> (Thresholds, Option<u64>),
+        look: impl FnOnce(Lsn) -> (Thresholds, Option<u64>),
     ) -> Thresholds {
         let at_limit = self.at_limit.lock();
-        let (marks, grows_above) = look();
         let checkpoint = checkpoint.0.max(self.checkpoint.load(Ordering::Relaxed));
+        let (marks, grows_above) = look(Lsn(checkpoint));
         self.marked_us.store(self.clock.now_us(), Ordering::Relaxed);
         self.checkpoint.store(checkpoint, Ordering::Relaxed);
         self.soft.store(marks.soft, Ordering::Relaxed);
@@ -471,7 +480,7 @@ impl Admission {
         let soft = self.log.reserved_lsn().0 - checkpoint.0;
         self.set_clean_rate(1e12);
         let marks = Thresholds { target: 0, soft, hard: soft + bytes, capacity: u64::MAX };
-        self.set_marks(checkpoint, || (marks, None));
+        self.set_marks(checkpoint, |_| (marks, None));
     }
 
     /// Wakes all waiting threads; they check whether the database is poisoned.
@@ -514,7 +523,7 @@ mod tests {
         let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
         let cleaner = Parker::new();
         let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
-        admission.set_marks(from, || (thresholds(1 << 40, 4), None));
+        admission.set_marks(from, |_| (thresholds(1 << 40, 4), None));
         let mut n = 0;
         let error = loop {
             n += 1;
@@ -539,7 +548,7 @@ mod tests {
         let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
         let say = |next| {
             admission.set_next_id(TxnId(next));
-            admission.set_marks(Lsn(0), || (thresholds(1 << 40, 4), None));
+            admission.set_marks(Lsn(0), |_| (thresholds(1 << 40, 4), None));
             admission.admit(1000).map(drop)
         };
         say(LAST_ID.0 - 1).unwrap();

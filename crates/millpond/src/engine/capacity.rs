@@ -37,6 +37,8 @@ pub(super) struct Capacity {
     /// passed that end, the log may be this much longer, so that writers do not wait because of
     /// recovered redo (Re4).
     recovered: (Lsn, u64),
+    /// While files are being removed: how many stay at least. Admission counts no more.
+    staying: AtomicU64,
     changing: Mutex<()>,
 }
 
@@ -47,6 +49,7 @@ impl Capacity {
             no_growth_until_us: AtomicU64::new(0),
             reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
+            staying: AtomicU64::new(u64::MAX),
             changing: Mutex::new(()),
         }
     }
@@ -97,14 +100,26 @@ impl Shared {
     }
 
     /// Gives admission the marks that follow from the files that exist.
+    ///
+    /// A file below the checkpoint is no room before it is recycled. Any thread may take a
+    /// checkpoint, and only the cleaner recycles, some time later. If the machine is busy, that is
+    /// time enough for writers to fill the log.
     pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
-        let (checkpoint, threads) = (self.checkpointer.lsn(), self.threads());
-        let payload = self.store.log.segments().shape().payload_bytes();
-        self.admission.set_marks(checkpoint, || {
+        let (segments, threads) = (self.store.log.segments(), self.threads());
+        let payload = segments.shape().payload_bytes();
+        self.admission.set_marks(self.checkpointer.lsn(), |checkpoint| {
             let (have, most) = self.files(now_us, checkpoint);
-            let mut marks = thresholds(segments::redo_bytes(have, payload), threads);
+            let usable = if planted(Bug::FilesBelowCounted) { have } else { segments.count_from(checkpoint) };
+            let usable = usable.min(self.capacity.staying.load(Ordering::Relaxed));
+            let mut marks = thresholds(segments::redo_bytes(usable, payload), threads);
             // While cleaning is held back, the age is meant to grow.
             marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
+            base::verify!(
+                checkpoint.0 + marks.capacity <= segments.end().0,
+                "admission would let in {} bytes from {checkpoint} on, and the files end at {}",
+                marks.capacity,
+                segments.end()
+            );
             (marks, segments::grows_above(have, most, payload))
         })
     }
@@ -180,14 +195,41 @@ impl Shared {
 
     /// Removes files without redo while there are more than `files`. REQUIRES: no other thread
     /// changes the capacity.
-    fn shrink_to(&self, files: u64) -> Result {
+    fn shrink_to(&self, mut files: u64) -> Result {
         let log = &self.store.log;
-        let shrunk = log.segments().shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn());
-        shrunk.map_err(|error| self.poison.set(error))?;
-        // At once: the redo of operations that are admitted from here on must fit in the files that
-        // are left.
+        let segments = log.segments();
+        // Before the first file goes, the redo of new operations must fit in the files that stay.
+        // What was admitted until then decides how many these are.
+        if !planted(Bug::ShrunkBeforeMarks) {
+            self.capacity.staying.store(files, Ordering::Relaxed);
+            self.update_marks(self.clock.now_us());
+        }
+        if !planted(Bug::LogShrunkTooFar) {
+            let age = log.reserved_lsn().since(self.checkpointer.lsn());
+            files = files.max(segments::needed(age, segments.shape().payload_bytes()));
+        }
+        let removed = segments
+            .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
+            .map_err(|error| self.poison.set(error));
+        // A file below the checkpoint that stays is room at once. If it cannot be opened now, the
+        // cleaner tries again.
+        let recycled = removed.and_then(|()| {
+            let below = segments.recycle_below(self.checkpointer.lsn());
+            below
+                .map(drop)
+                .or_else(|error| if error.may_pass() { Ok(()) } else { Err(self.poison.set(error)) })
+        });
+        self.check_room();
+        self.capacity.staying.store(u64::MAX, Ordering::Relaxed);
         self.update_marks(self.clock.now_us());
-        Ok(())
+        recycled
+    }
+
+    /// Checks that what admission lets in fits in the files that exist. Otherwise a flush has to
+    /// make a file, and if the disk is full then, that stops the database.
+    fn check_room(&self) {
+        let (room, files) = (self.admission.end_of_room(), self.store.log.segments().end());
+        base::verify!(room <= files, "admission lets in redo up to {room}, and the files end at {files}");
     }
 
     /// Gives disk space back that the next seconds do not need, if `redo_bytes_per_s` of redo are

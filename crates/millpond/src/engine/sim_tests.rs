@@ -195,6 +195,8 @@ const BEYOND: &[Bug] = &[
     Bug::ClearedForEver,
     Bug::PassedAcross,
     Bug::LogShrunkTooFar,
+    Bug::FilesBelowCounted,
+    Bug::ShrunkBeforeMarks,
     Bug::ReserveRunDown,
     Bug::CycleUnseen,
     Bug::GrantUnwoken,

@@ -300,6 +300,18 @@ impl Segments {
         self.ready.lock().len() as u64
     }
 
+    /// Returns how many ready segments hold redo from `checkpoint` on, or will. Those below it are
+    /// of no use to writers before they are recycled.
+    pub(crate) fn count_from(&self, checkpoint: Lsn) -> u64 {
+        let needed = self.shape.segment_of(super::block::block_of(checkpoint));
+        self.ready.lock().range(needed..).count() as u64
+    }
+
+    /// Returns where the last ready segment ends.
+    pub(crate) fn end(&self) -> Lsn {
+        self.ready.lock().last_key_value().map_or(Lsn(0), |(last, _)| self.shape.first_lsn(last + 1))
+    }
+
     /// Returns the bytes of log blocks in one segment file.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.shape.blocks * BLOCK_BYTES as u64

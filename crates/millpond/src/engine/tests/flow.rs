@@ -336,7 +336,7 @@ fn a_wait_at_the_limit_ends_when_the_database_closes_or_is_poisoned() {
         // As if the log were full.
         let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
         shared.admission.set_clean_rate(0.0);
-        shared.admission.set_marks(checkpoint, || (full, None));
+        shared.admission.set_marks(checkpoint, |_| (full, None));
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| shared.admission.admit(OP_BYTES).map(drop));
             while world.get(M::HardWaits) == 0 {

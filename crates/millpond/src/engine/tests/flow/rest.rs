@@ -62,3 +62,37 @@ fn after_a_checkpoint_admission_uses_the_files_that_are_left() {
     world.shared().free_disk_space(10 * segment).unwrap();
     assert!((20..40).contains(&files(&world)), "{} files", files(&world));
 }
+
+/// Any thread may take a checkpoint, and only the cleaner recycles the files below it. As long as
+/// it has not, those files are no room: writers that used it would outrun the log, and a flush that
+/// must make a file on a full disk stops the database.
+#[test]
+fn files_below_a_checkpoint_are_no_room_before_they_are_recycled() {
+    let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
+    while world.engine.store.log.segments().count() < 40 {
+        world.operation().unwrap();
+    }
+    let shared = world.engine.shared.clone();
+    shared.drain(Force::Shutdown).unwrap();
+    shared.checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
+    let segments = world.engine.store.log.segments();
+    let (files, end) = (segments.count(), segments.end());
+    assert!(segments.count_from(shared.checkpointer.lsn()) < files / 2, "most can be recycled");
+    let marks = shared.update_marks(world.now());
+    assert!(shared.checkpointer.lsn().0 + marks.capacity <= end.0);
+    let mut written = 0;
+    while matches!(world.ask(), Answer::In(_)) {
+        written += 1;
+        world.write(written % world.rows);
+    }
+    world
+        .engine
+        .store
+        .log
+        .flush_to(Lsn(world.engine.store.log.reserved_lsn().0 - 1), metrics::SyncReason::Commit)
+        .unwrap();
+    assert_eq!(world.engine.store.log.segments().count(), files, "a flush made a file");
+    assert!(written > 0);
+    world.rest(5_000_000);
+    assert!(world.shared().update_marks(world.now()).capacity > marks.capacity, "they are recycled");
+}

@@ -86,15 +86,16 @@ fn blocked_rollback(db: &Db, table: &Table, faults: &FaultDisk) -> (Transaction,
     (tx, savepoint)
 }
 
+/// Whether a rollback finds space depends on what made the disk full: the pages of others, or the
+/// undo that a checkpoint had to write, and then the pages have room left. So it is tried again.
 fn a_rollback_that_fails_in_the_middle() {
+    assert!((0..8).any(|_| rollback_fails_in_the_middle()), "each rollback has found space");
+}
+
+/// Returns false if the rollback has found space. Then the rows are restored at once.
+fn rollback_fails_in_the_middle() -> bool {
     let (faults, db, t) = with_faults(&options());
     let (mut tx, savepoint) = blocked_rollback(&db, &t, &faults);
-    let failed = tx.rollback_to(&savepoint);
-    assert!(matches!(failed, Err(Error::DiskFull { .. })), "{failed:?}");
-    assert!(matches!(tx.get(&t, b"own"), Err(Error::Aborted)));
-    assert!(matches!(tx.put(&t, b"own", b"2"), Err(Error::Aborted)));
-    assert!(matches!(tx.rollback_to(&savepoint), Err(Error::Aborted)));
-    assert!(matches!(tx.commit(), Err(Error::Aborted)));
     // Others see no change of it, now and after the background has finished.
     let right = |db: &Db| {
         let found = all(db, "t");
@@ -104,6 +105,22 @@ fn a_rollback_that_fails_in_the_middle() {
         }
         assert!(!found.contains_key(&b"own"[..]));
     };
+    let failed = tx.rollback_to(&savepoint);
+    if failed.is_ok() {
+        assert_eq!(tx.get(&t, b"own").unwrap().as_deref(), Some(&b"1"[..]));
+        assert!(tx.get(&t, &key(3, 0)).unwrap().is_some_and(|value| value.len() == 20_000));
+        tx.rollback();
+        right(&db);
+        faults.heal();
+        purge_and_check(&db);
+        db.close().unwrap();
+        return false;
+    }
+    assert!(matches!(failed, Err(Error::DiskFull { .. })), "{failed:?}");
+    assert!(matches!(tx.get(&t, b"own"), Err(Error::Aborted)));
+    assert!(matches!(tx.put(&t, b"own", b"2"), Err(Error::Aborted)));
+    assert!(matches!(tx.rollback_to(&savepoint), Err(Error::Aborted)));
+    assert!(matches!(tx.commit(), Err(Error::Aborted)));
     right(&db);
     assert!(figure(&db, "aborted_transactions") == 1 && figure(&db, "transactions_set_aside") == 0);
     faults.heal();
@@ -111,6 +128,7 @@ fn a_rollback_that_fails_in_the_middle() {
     right(&db);
     purge_and_check(&db);
     db.close().unwrap();
+    true
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Transaction {
 
     /// Ends the statement and keeps what it changed. Without a statement it does nothing.
     pub fn end_statement(&mut self) {
-        for hold in self.counters.borrow_mut().drain(..) {
+        for hold in std::mem::take(self.counters.get_mut()) {
             self.core().engine.txns.unlock_counter(&self.txn, hold);
         }
         if self.statement.take().is_some() && self.options.isolation == Isolation::ReadCommitted {

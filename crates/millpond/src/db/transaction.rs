@@ -55,8 +55,9 @@ pub struct Transaction {
     pub(super) writes: u64,
     /// Where the running statement began.
     pub(super) statement: Option<UndoPosition>,
-    /// The counters that it has locked for the running statement.
-    pub(super) counters: RefCell<SmallVec<[CounterHold; 1]>>,
+    /// The counters that it has locked for the running statement. Few transactions lock any, and
+    /// one that reads pays for each byte of this struct.
+    pub(super) counters: RefCell<Vec<CounterHold>>,
     /// The serial number that savepoints name; 0 until the first savepoint.
     serial: u64,
 }

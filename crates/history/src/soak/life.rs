@@ -53,6 +53,9 @@ pub struct LifeOptions {
     pub(super) work: bool,
 }
 
+/// The size of the database's pages.
+const PAGE_BYTES: usize = 4096;
+
 /// The tables that exist all the time.
 pub(super) struct Tables {
     pub(super) rows: Table,
@@ -106,7 +109,7 @@ pub fn run_life(args: &LifeOptions) -> Result<(), String> {
     if args.open_files > 0 {
         limit_open_files(args.open_files)?;
     }
-    let mut options = Options::new().page_bytes(4096).buffer_pool_bytes(args.pool_bytes);
+    let mut options = Options::new().page_bytes(PAGE_BYTES).buffer_pool_bytes(args.pool_bytes);
     options = options.lock_wait(Duration::from_secs(2));
     if args.redo_bytes > 0 {
         options = options.redo_capacity_bytes(args.redo_bytes);
@@ -317,7 +320,8 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
 
 fn figures(life: &Life, dir: &Path) -> String {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let resources = ResourceUse::of(dir);
+    let free = life.db.metrics().get("free_pages").unwrap_or(0.0) as u64 * PAGE_BYTES as u64;
+    let resources = ResourceUse::of(dir, free);
     let done = [of(&life.acknowledged), of(&life.refused), of(&life.retried), of(&life.scans)];
     done.iter().map(u64::to_string).chain([resources.to_line()]).collect::<Vec<_>>().join(" ")
 }

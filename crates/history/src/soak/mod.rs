@@ -74,9 +74,16 @@ impl fmt::Display for Report {
             self.lives, self.kills, self.fillings, self.steps, self.scans
         )?;
         writeln!(f, "tried again: {} after a conflict, {} on a full disk", self.retried, self.refused)?;
-        write!(f, "at rest (memory, open files, disk):")?;
+        write!(f, "at rest (memory, open files, disk, free part of it):")?;
         self.rests.iter().try_for_each(|rest| {
-            write!(f, " ({} MiB, {}, {} MiB)", rest.memory >> 20, rest.open_files, rest.disk >> 20)
+            write!(
+                f,
+                " ({} MiB, {}, {} MiB, {} MiB)",
+                rest.memory >> 20,
+                rest.open_files,
+                rest.disk >> 20,
+                rest.free >> 20
+            )
         })
     }
 }
@@ -107,10 +114,10 @@ struct LifeProgress {
 impl LifeProgress {
     fn parse(numbers: &str) -> Option<LifeProgress> {
         let numbers: Vec<u64> = numbers.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        let [acknowledged, refused, retried, scans, memory, open_files, disk] = numbers[..] else {
+        let [acknowledged, refused, retried, scans, memory, open_files, disk, free] = numbers[..] else {
             return None;
         };
-        let resources = ResourceUse { memory, open_files, disk };
+        let resources = ResourceUse { memory, open_files, disk, free };
         Some(LifeProgress { acknowledged, refused, retried, scans, resources })
     }
 }

@@ -29,8 +29,9 @@ pub struct Savepoint {
 }
 
 /// The tables that a transaction uses. With `Using` it is counted among a table's users; without,
-/// it holds a shared table lock.
-type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
+/// it holds a shared table lock. Two have their places in the transaction: each place is copied
+/// when a transaction begins.
+type Tables = SmallVec<[(TreeId, Option<Using>); 2]>;
 
 /// A transaction. [`Transaction::commit`] makes its changes permanent; dropping it rolls it back.
 ///

@@ -54,6 +54,9 @@ pub struct Transaction {
     /// Counts calls that may have changed rows, so that a cursor knows when its copy of rows is
     /// old.
     pub(super) writes: u64,
+    /// Rows that cursors have shown since the metric was last raised: a shared counter costs more
+    /// than the rest of showing a row.
+    rows_shown: Cell<u64>,
     /// Where the running statement began.
     pub(super) statement: Option<UndoPosition>,
     /// The counters that it has locked for the running statement. Few transactions lock any, and
@@ -75,6 +78,7 @@ impl Transaction {
             aborted: Cell::new(false),
             admission_us: 0,
             writes: 0,
+            rows_shown: Cell::new(0),
             statement: None,
             counters: RefCell::default(),
             serial: 0,
@@ -279,6 +283,20 @@ impl Transaction {
         drop(inside);
         self.admission_us += held_us;
         wrote
+    }
+
+    /// Counts a row that a cursor shows. [`Transaction::publish_rows_shown`] puts it in the metrics.
+    #[inline]
+    pub(super) fn count_row_shown(&self) {
+        self.rows_shown.set(self.rows_shown.get() + 1);
+    }
+
+    /// Puts the rows that cursors have shown in the metrics.
+    pub(super) fn publish_rows_shown(&self) {
+        let shown = self.rows_shown.replace(0);
+        if shown > 0 {
+            self.core.engine.store.metrics.add(M::RowReads, shown);
+        }
     }
 
     pub(super) fn count(&self, metric: M) {
@@ -507,6 +525,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
+        self.publish_rows_shown();
         if self.ended.get() || self.aborted.get() {
             return;
         }

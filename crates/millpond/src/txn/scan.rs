@@ -179,10 +179,26 @@ impl Rows {
         self.places.len()
     }
 
-    /// Returns the row at place `n`. Fails as [`Rows::iter`] does.
+    /// Returns the address of the long value at place `n`. Fails as [`Rows::iter`] does.
+    pub(crate) fn chain(&self, store: &Store, n: usize) -> Result<ChainRef> {
+        chain_of(store, self.value(n))
+    }
+
+    /// Puts the key at place `n` into `key`. Returns whether the row's value is in the row.
+    /// REQUIRES: if `key_is_before`, `key` holds the key of another place, so its first part is
+    /// right.
     #[inline]
-    pub(crate) fn row<'r>(&'r self, store: &Store, n: usize) -> Result<(Key<'r>, Shown<'r>)> {
-        self.shown(store, &self.places[n])
+    pub(crate) fn show(&self, n: usize, key: &mut Vec<u8>, key_is_before: bool) -> bool {
+        let RowPlace { suffix, suffix_len, flags, .. } = self.places[n];
+        let suffix = suffix as usize..suffix as usize + usize::from(suffix_len);
+        if key_is_before {
+            key.truncate(self.prefix_len);
+        } else {
+            key.clear();
+            key.extend_from_slice(&self.bytes[..self.prefix_len]);
+        }
+        key.extend_from_slice(&self.bytes[suffix]);
+        flags & OVERFLOW == 0
     }
 
     /// Returns the bytes of the value at place `n`, as its leaf had them.

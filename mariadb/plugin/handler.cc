@@ -66,8 +66,10 @@ ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
   bool primary = index == table_share->primary_key;
   // The primary key's index has all columns, so the server may always read from it alone.
   if (primary) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  if (!primary_restorable(table_share)) return flags;
+  flags |= HA_DO_INDEX_COND_PUSHDOWN | HA_DO_RANGE_FILTER_PUSHDOWN;
   uint from = all_parts ? 0 : part, to = part + 1;
-  if (restorable(table_share, key, from, to) && primary_restorable(table_share)) flags |= HA_KEYREAD_ONLY;
+  if (restorable(table_share, key, from, to)) flags |= HA_KEYREAD_ONLY;
   return flags;
 }
 
@@ -201,6 +203,7 @@ int Handler::reset() {
   peek_ = Peek::NEVER;
   keyread_ = replaces_ = false;
   numbered_rows_ = 0;
+  many_ranges_.dsmrr_close();
   return 0;
 }
 

@@ -78,6 +78,19 @@ class Handler final : public handler {
   void position(const uchar *record) override;
   int cmp_ref(const uchar *a, const uchar *b) override;
 
+  // Conditions on index entries, and reads of many ranges (conditions.cc).
+  Item *idx_cond_push(uint index, Item *condition) override;
+  bool rowid_filter_push(Rowid_filter *filter) override;
+  handler *clone(const char *name, MEM_ROOT *memory) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *argument, uint count, uint mode,
+                            HANDLER_BUFFER *memory) override;
+  int multi_range_read_next(range_id_t *range) override;
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *argument, uint count,
+                                      uint *bytes, uint *flags, Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint index, uint count, uint keys, uint parts, uint *bytes, uint *flags,
+                                Cost_estimate *cost) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t bytes) override;
+
   // Changes of rows (write.cc).
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
@@ -134,6 +147,9 @@ class Handler final : public handler {
   int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
   int read_exact(uchar *record);
   millpond_bytes range_end();
+
+  // conditions.cc
+  int check_pushed(const millpond_row &entry);
 
   // write.cc
   void begin_row();
@@ -194,6 +210,7 @@ class Handler final : public handler {
   bool newly_locked_ = false;
   bool entry_newly_locked_ = false;  // Of an index entry, `locked_entry_`.
   Buffer locked_entry_;
+  DsMrr_impl many_ranges_;
   bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE changes the row that is there.
   Buffer locked_key_;
 

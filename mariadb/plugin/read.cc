@@ -46,6 +46,8 @@ int Handler::index_end() {
   positioned_ = by_key_ = false;
   if (cursor_) millpond_cursor_reset(cursor_);
   cursor_ = nullptr;
+  in_range_check_pushed_down = false;
+  many_ranges_.dsmrr_close();
   end_apart();
   return 0;
 }
@@ -117,9 +119,10 @@ int Handler::show(const millpond_row &row, uchar *record) {
     if (newly_locked_ || row.peeked) locked_key_.assign(row.key.ptr, row.key.len);
     return put_row(row.key, row.value, record);
   }
-  if (from_index_) return show_from_index(row, record);
   entry_newly_locked_ = row.newly_locked != 0;
   if (entry_newly_locked_) locked_entry_.assign(row.key.ptr, row.key.len);
+  if (int error = check_pushed(row)) return error;
+  if (from_index_) return show_from_index(row, record);
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
   int error = show_by_primary(primary, record);
@@ -233,12 +236,11 @@ int Handler::read_exact(uchar *record) {
   int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
   if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->tree(index_), bytes_of(search_), newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
-  if (from_index_) {
-    millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0, 0};
-    return show_from_index(row, record);
-  }
   entry_newly_locked_ = newly != 0;
   if (newly) locked_entry_.assign(search_.data(), search_.size());
+  millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), newly, 0};
+  if (int error = check_pushed(row)) return error;
+  if (from_index_) return show_from_index(row, record);
   at_.assign(value_.ptr, value_.len);
   int error = show_by_primary(bytes_of(at_), record);
   if (error == 0) show_virtual(bytes_of(search_), record);

@@ -41,6 +41,8 @@ class Table : public Handler_share {
 
   bool has_primary() const { return primary_ != MAX_KEY; }
   uint primary() const { return primary_; }
+  // Tells whether the primary key can be put back from each entry of a secondary index.
+  bool restores_primary() const { return !has_primary() || indexes_[primary_].codec.restorable(); }
   uint indexes() const { return count_; }
   const Index &index(uint i) const { return indexes_[i]; }
   millpond_table *rows() const { return rows_; }

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// What the probe calls a size, the function of the server that has it as a constant, and what it
 /// is, for the error message.
-const CHECKS: [(&str, &str, &str); 8] = [
+const CHECKS: [(&str, &str, &str); 9] = [
     ("handlerton", "_Z24ha_initialize_handlertonPv", "the size of struct handlerton"),
     ("handler_ha_share", "_ZN7handler16get_ha_share_ptrEv", "the last members of class handler"),
     ("TABLE", OPEN_TABLE, "the size of struct TABLE"),
@@ -27,7 +27,9 @@ const CHECKS: [(&str, &str, &str); 8] = [
     ("Field_blob", "_ZNK10Field_blob7size_ofEv", "the size of class Field_blob"),
     ("Field_varstring", "_ZNK15Field_varstring7size_ofEv", "the size of class Field_varstring"),
     ("Field_bit", "_ZNK9Field_bit7size_ofEv", "the size of class Field_bit"),
+    ("DsMrr_buf_manager", BEGIN_RANGES, "the last member of class DsMrr_impl"),
 ];
+const BEGIN_RANGES: &str = "_ZN10DsMrr_impl10dsmrr_initEP7handlerP15st_range_seq_ifPvjjP17st_handler_buffer";
 const OPEN_TABLE: &str =
     "_Z21open_table_from_shareP3THDP11TABLE_SHAREPK25st_mysql_const_lex_stringjjjP5TABLEbP4ListI6StringE";
 
@@ -45,6 +47,7 @@ SIZE(Field_blob, Field_blob)
 SIZE(Field_varstring, Field_varstring)
 SIZE(Field_bit, Field_bit)
 char size_of_handler_ha_share[__builtin_offsetof(handler, ha_share)];
+char size_of_DsMrr_buf_manager[__builtin_offsetof(DsMrr_impl, buf_manager)];
 struct ProbeHandler : handler { ~ProbeHandler() override; };
 ProbeHandler::~ProbeHandler() {}
 struct ProbeField : Field { ~ProbeField() override; };

@@ -19,7 +19,13 @@ class Table;
 class Statistics {
  public:
   // Counts rows that were inserted, changed or deleted.
-  void note_changes(ulonglong rows) { changes_.fetch_add(rows, std::memory_order_relaxed); }
+  void note_changes(ulonglong rows) {
+    changes_.fetch_add(rows, std::memory_order_relaxed);
+    all_changes_.fetch_add(rows, std::memory_order_relaxed);
+  }
+
+  // Returns how many changed rows were counted since the table was opened.
+  ulonglong all_changes() const { return all_changes_.load(std::memory_order_relaxed); }
 
   // Makes them stale, because the table is another one.
   void forget() { changes_.store(ULONGLONG_MAX / 2, std::memory_order_relaxed); }
@@ -50,6 +56,7 @@ class Statistics {
   std::mutex renewing_;                 // Held while they are taken again.
   std::atomic<ulonglong> version_{0};   // How often they were taken.
   std::atomic<ulonglong> changes_{0};   // Changed rows since.
+  std::atomic<ulonglong> all_changes_{0};
   std::atomic<ulonglong> limit_{0};     // So many changed rows make them stale.
   std::atomic<ulonglong> index_bytes_{0};
 };

@@ -152,12 +152,15 @@ bool Table::covers(uint i, const MY_BITMAP *columns) const {
 }
 
 void Table::sizes(ulonglong *rows, ulonglong *bytes) {
-  constexpr ulonglong SMALL_ROWS = 1000, SMALL_LIFE_US = 50000, LIFE_US = 1000000;
-  ulonglong now = microsecond_interval_timer();
+  constexpr ulonglong LIFE_US = 1000000;
+  const ulonglong now = microsecond_interval_timer();
+  const ulonglong changes = statistics_.all_changes();
+  const ulonglong changed = changes - sizes_at_change_.load(std::memory_order_relaxed);
+  const bool many = changed > size_rows_.load(std::memory_order_relaxed) / 10;
   ulonglong from = sizes_from_us_.load(std::memory_order_relaxed);
-  ulonglong life = size_rows_.load(std::memory_order_relaxed) < SMALL_ROWS ? SMALL_LIFE_US : LIFE_US;
   // One handler asks; the others use what is there.
-  if ((from == 0 || now - from > life) && sizes_from_us_.compare_exchange_strong(from, now)) {
+  if ((from == 0 || many || now - from > LIFE_US) && sizes_from_us_.compare_exchange_strong(from, now)) {
+    sizes_at_change_.store(changes, std::memory_order_relaxed);
     millpond_table_stats found{};
     if (millpond_table_sizes(database, rows_, &found) == MILLPOND_RC_OK) {
       size_rows_.store(found.rows, std::memory_order_relaxed);

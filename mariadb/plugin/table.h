@@ -67,8 +67,9 @@ class Table : public Handler_share {
   // names the columns too that the virtual ones are computed of.
   bool covers(uint i, const MY_BITMAP *columns) const;
 
-  // Returns about how many rows the table has, and their bytes. The engine is asked at most every
-  // second, or every 50 ms while the table is small.
+  // Returns about how many rows the table has, and their bytes. The engine is asked when a tenth of
+  // the rows has changed since, and once a second. So the plans of a small table follow from its
+  // rows, not from the clock.
   void sizes(ulonglong *rows, ulonglong *bytes);
 
   // Makes the next call of sizes() ask the engine.
@@ -96,6 +97,7 @@ class Table : public Handler_share {
   RowCodec row_;
   std::shared_ptr<HiddenKeys> hidden_;
   std::atomic<ulonglong> sizes_from_us_{0};
+  std::atomic<ulonglong> sizes_at_change_{0};  // How many changes had been counted then.
   std::atomic<ulonglong> size_rows_{0}, size_bytes_{0};
   Statistics statistics_;
 };

@@ -65,9 +65,13 @@ pub(crate) fn run() -> Result<(), String> {
 /// Runs the simulator with a seed that follows from the commit. If it finds a mistake, it prints
 /// the command that replays it.
 fn simulate() -> Result<(), String> {
-    let seed = git(&["rev-parse", "--short=8", "HEAD"]).ok();
-    let seed = seed.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1).to_string();
-    simulator(&["--seconds", SIMULATOR_SECONDS, "--seed", &seed])
+    simulator(&["--seconds", SIMULATOR_SECONDS, "--seed", &seed().to_string()])
+}
+
+/// Returns the seed of checks that are random: it follows from the commit. Without git it is 1.
+pub(crate) fn seed() -> u32 {
+    let hash = git(&["rev-parse", "--short=8", "HEAD"]).ok();
+    hash.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1)
 }
 
 /// Compares the header of the C interface with its sources, or writes it. cbindgen, which makes it,
@@ -82,7 +86,8 @@ fn simulator(args: &[&str]) -> Result<(), String> {
     cargo(&[&["run", "--release", "--package", "sim", "--"], args].concat())
 }
 
-fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+/// Runs a check, and prints its name and how long it took.
+pub(crate) fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     println!("== {name}");
     let start = Instant::now();
     run().map_err(|what| format!("{name}: {what}"))?;

@@ -5,8 +5,9 @@
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs MariaDB's suites for
-//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, and
-//! [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
+//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, [`proof`] says
+//! how much of these runs by itself, and [`mod@bench`] measures. Everything that is made lies under
+//! `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -17,6 +18,7 @@ mod hardships;
 mod headers;
 mod layout;
 mod packages;
+mod proof;
 mod server;
 mod sessions;
 mod smoke;
@@ -25,6 +27,8 @@ mod tree;
 
 use crate::root;
 use clap::Subcommand;
+use proof::Amount;
+use smoke::Part;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
@@ -43,25 +47,19 @@ pub(crate) enum Command {
         /// Its directory
         dir: PathBuf,
     },
-    /// Run the plugin's tests against a private server
+    /// Run the plugin's tests, and a share of the four commands that compare it with others
     Test {
         /// Only this part
         #[arg(long)]
-        only: Option<smoke::Part>,
+        only: Option<Part>,
+        /// Suites, compare, collations and adapted whole: hours
+        #[arg(long)]
+        all: bool,
     },
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
-    /// Run random statements on InnoDB and on Millpond in one server and compare the answers
-    Compare(compare::Args),
-    /// Compare order, equality, prefixes and LIKE of all collations with InnoDB's
-    Collations(compare::CollationArgs),
-    /// Run MariaDB's own suites for storage engines
-    Suites {
-        /// Only these tests
-        tests: Vec<String>,
-    },
-    /// Run MariaDB's own tests with InnoDB, then with Millpond, and compare what they print
-    Adapted(adapted::Options),
+    #[command(flatten)]
+    Proof(proof::Proof),
 }
 
 /// Runs a command.
@@ -70,12 +68,11 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test { only } => build().and_then(|_| smoke::run(only)),
+        Command::Test { only, all } => {
+            build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
+        }
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
-        Command::Compare(args) => build().and_then(|_| compare::statements(&args)),
-        Command::Collations(args) => build().and_then(|_| compare::collations(&args)),
-        Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
-        Command::Adapted(options) => build().and_then(|_| adapted::run(&options)),
+        Command::Proof(proof) => build().and_then(|_| proof.run()),
     }
 }
 
@@ -83,7 +80,18 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
 /// and where packages are missing and the user is not root, this is an error that names the
 /// packages.
 pub(crate) fn check() -> Result<(), String> {
-    run(Command::Test { only: None })
+    run(Command::Test { only: None, all: false })
+}
+
+/// Runs the tests of the plugin that is built, or only a part of them.
+fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
+    if only != Some(Part::Proofs) {
+        smoke::run(only)?;
+    }
+    match only {
+        None | Some(Part::Proofs) => proof::run(amount),
+        Some(Part::Scripts | Part::Sysbench | Part::Hardships) => Ok(()),
+    }
 }
 
 /// Builds the plugin, and returns its path.

@@ -43,6 +43,8 @@ pub(crate) enum Part {
     Sysbench,
     /// What can happen to a server
     Hardships,
+    /// MariaDB's own suites, and comparisons with InnoDB
+    Proofs,
 }
 
 /// Runs all tests, or only a part, against servers of their own.
@@ -52,7 +54,7 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
     let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
     let outcome = in_one_server(&dir, only).and_then(|()| match only {
         None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
-        Some(Part::Scripts | Part::Sysbench) => Ok(()),
+        Some(Part::Scripts | Part::Sysbench | Part::Proofs) => Ok(()),
     });
     if outcome.is_ok() {
         let _ = std::fs::remove_dir_all(&dir);

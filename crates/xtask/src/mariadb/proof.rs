@@ -1,0 +1,99 @@
+//! The proofs that MariaDB itself gives: its suites for storage engines, and comparisons of
+//! Millpond with InnoDB in the same server.
+//!
+//! Each of them is a command of its own, which this module prints, so that a failure can be looked
+//! at alone.
+
+use super::{adapted, compare, suites};
+use crate::ci;
+use clap::{Parser, Subcommand};
+
+/// The commands that are proofs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proof {
+    /// Run random statements on InnoDB and on Millpond in one server and compare the answers
+    Compare(compare::Args),
+    /// Compare order, equality, prefixes and LIKE of all collations with InnoDB's
+    Collations(compare::CollationArgs),
+    /// Run MariaDB's own suites for storage engines
+    Suites {
+        /// Only these tests
+        tests: Vec<String>,
+    },
+    /// Run MariaDB's own tests with InnoDB, then with Millpond, and compare what they print
+    Adapted(adapted::Options),
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Amount {
+    /// What `cargo xtask ci` has time for.
+    Share,
+    /// Everything: hours.
+    All,
+}
+
+/// A proof: a command of `cargo xtask mariadb`, in words.
+type Words = Vec<String>;
+
+/// Returns the proofs of an amount. `seed` chooses what is random in them.
+fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
+    let seed = format!("--seed={seed}");
+    let proofs: &[&[&str]] = match amount {
+        Amount::Share => &[&["suites"]],
+        Amount::All => &[&["suites"], &["compare", &seed], &["collations", &seed], &["adapted"]],
+    };
+    proofs.iter().map(|words| words.iter().map(|&word| word.to_owned()).collect()).collect()
+}
+
+/// The words of a command.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(subcommand)]
+    proof: Proof,
+}
+
+/// Runs the proofs of an amount with the plugin that is built. One that fails does not keep the
+/// others from running.
+pub(super) fn run(amount: Amount) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for words in proofs(amount, ci::seed()) {
+        let name = format!("cargo xtask mariadb {}", words.join(" "));
+        if let Err(why) = ci::step(&name, || prove(&words)) {
+            println!("{why}");
+            failed.push(name);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join("; "))) }
+}
+
+fn prove(words: &Words) -> Result<(), String> {
+    Line::try_parse_from(words).map_err(|e| e.to_string())?.proof.run()
+}
+
+impl Proof {
+    /// Runs a proof with the plugin that is built.
+    pub(super) fn run(&self) -> Result<(), String> {
+        match self {
+            Proof::Compare(args) => compare::statements(args),
+            Proof::Collations(args) => compare::collations(args),
+            Proof::Suites { tests } => suites::run(tests),
+            Proof::Adapted(options) => adapted::run(options),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_proof_is_a_command() {
+        for amount in [Amount::Share, Amount::All] {
+            for words in proofs(amount, u32::MAX) {
+                Line::try_parse_from(&words).unwrap();
+            }
+        }
+    }
+}

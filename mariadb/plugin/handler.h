@@ -43,6 +43,8 @@ class Handler final : public handler {
   int info(uint flag) override;
   ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *) override;
   ha_rows estimate_rows_upper_bound() override;
+  // As InnoDB: an ORDER BY or GROUP BY of the whole table may go by any index.
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
 #if MYSQL_VERSION_ID < 110000
   double scan_time() override;
   double read_time(uint index, uint ranges, ha_rows rows) override;

@@ -25,7 +25,8 @@ class StepCounter {
   // Counts a key. `follows`: there is no other one between it and the one before.
   void add(const uchar *key, size_t bytes, bool follows);
 
-  // Returns how many rows have the same columns, for each number of leading ones.
+  // Returns how many rows have the same columns, for each number of leading ones. `rows` is the
+  // estimate of all, for an index that was not seen whole.
   std::vector<double> rows_per_key(double rows) const;
 
  private:
@@ -103,9 +104,13 @@ double StepCounter::distinct(const Counts &counts, double rows) const {
 
 std::vector<double> StepCounter::rows_per_key(double rows) const {
   std::vector<double> per_key;
+  const bool whole = gaps_ == 0;
+  if (whole) rows = static_cast<double>(keys_);
   for (size_t p = 0; p < counts_.size(); p++) {
     double values = last_part_[p] == MAX_KEY ? rows : distinct(counts_[p], rows);
-    per_key.push_back(std::max(values > 0 ? rows / values : rows, 1.0));
+    double same = values > 0 ? rows / values : rows;
+    // As InnoDB, where nothing is estimated. A sample errs both ways, and is rounded.
+    per_key.push_back(std::max(whole ? std::floor(same) : same, 1.0));
   }
   return per_key;
 }

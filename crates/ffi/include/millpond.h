@@ -288,6 +288,16 @@ typedef struct {
 // Gets a key of a sample, and 1 if it follows the key before without a gap, else 0.
 typedef void (*millpond_key_fn)(void *context, millpond_bytes key, int follows);
 
+// What a key range has.
+typedef struct {
+  // About how many rows, with deleted ones that are not purged yet.
+  uint64_t rows;
+  // About how many leaf pages it touches.
+  uint64_t leaves;
+  // 1 if all these pages were counted, so that `rows` is no estimate.
+  uint32_t exact;
+} millpond_range_stats;
+
 // A wish for values of a table's counter (auto-increment), and what came of it.
 typedef struct {
   // Values are `offset` plus a multiple of `increment`. An offset above the increment counts as
@@ -473,13 +483,14 @@ int millpond_sample_keys(const millpond_db *db,
                          millpond_key_fn show,
                          void *context);
 
-// Estimates how many rows have keys from `lower` (inclusive; null: the first) to `upper`
-// (exclusive; null: behind the last). It reads about two pages a level of the tree.
+// Estimates what has keys from `lower` (inclusive; null: the first) to `upper` (exclusive; null:
+// behind the last). It reads about two pages a level of the tree, and up to eight leaves more,
+// which it counts.
 int millpond_estimate(const millpond_db *db,
                       const millpond_table *table,
                       millpond_bytes lower,
                       millpond_bytes upper,
-                      uint64_t *rows);
+                      millpond_range_stats *out);
 
 // Takes values of a table's counter for rows that are about to be inserted. Other callers do not
 // get them any more, whatever becomes of the rows. They are not logged: the insert that uses them

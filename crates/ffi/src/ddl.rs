@@ -61,6 +61,18 @@ pub struct TableStats {
     pub page_bytes: u64,
 }
 
+/// What a key range has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RangeStats {
+    /// About how many rows, with deleted ones that are not purged yet.
+    pub rows: u64,
+    /// About how many leaf pages it touches.
+    pub leaves: u64,
+    /// 1 if all these pages were counted, so that `rows` is no estimate.
+    pub exact: u32,
+}
+
 /// A wish for values of a table's counter (auto-increment), and what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -196,24 +208,26 @@ pub unsafe extern "C" fn millpond_sample_keys(
     })
 }
 
-/// Estimates how many rows have keys from `lower` (inclusive; null: the first) to `upper`
-/// (exclusive; null: behind the last). It reads about two pages a level of the tree.
+/// Estimates what has keys from `lower` (inclusive; null: the first) to `upper` (exclusive; null:
+/// behind the last). It reads about two pages a level of the tree, and up to eight leaves more,
+/// which it counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_estimate(
     db: *const Db,
     table: *const Table,
     lower: Bytes,
     upper: Bytes,
-    rows: *mut u64,
+    out: *mut RangeStats,
 ) -> c_int {
     guard_ok(|| {
         // SAFETY: the handles and the result are null or valid.
-        let (db, table, rows) = unsafe { (shared(db)?, shared(table)?, exclusive(rows)?) };
+        let (db, table, out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
         // SAFETY: the bytes are valid during the call.
         let (lower, upper) = unsafe { (lower.optional(), upper.optional()) };
         let from = lower.map_or(Bound::Unbounded, Bound::Included);
         let to = upper.map_or(Bound::Unbounded, Bound::Excluded);
-        *rows = db.db.estimate(&table.table, (from, to))?;
+        let millpond::RangeStats { rows, leaves, exact, .. } = db.db.range_stats(&table.table, (from, to))?;
+        *out = RangeStats { rows, leaves, exact: exact.into() };
         Ok(())
     })
 }

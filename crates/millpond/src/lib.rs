@@ -232,8 +232,8 @@ struct Readme;
 pub use catalog::TableChange;
 pub use db::{
     BulkLoad, Canceller, CheckReport, CommitFuture, CounterLock, Cursor, Db, Durability, EntryChange,
-    EntryOp, Isolation, LockWait, Range, Receipt, RowLock, RowOutcome, Savepoint, Seek, TableStats,
-    Transaction, TxnOptions, Xid,
+    EntryOp, Isolation, LockWait, Range, RangeStats, Receipt, RowLock, RowOutcome, Savepoint, Seek,
+    TableStats, Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 #[doc(inline)]

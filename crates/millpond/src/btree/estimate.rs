@@ -2,9 +2,10 @@
 //!
 //! A path is the slot that a descent takes on each level. Two paths that part on some level enclose
 //! a number of whole children and two parts of children there. How many entries a child has is
-//! taken from the lengths of the nodes on the paths. The tree may change between two latches, so an
-//! estimate may be wrong, but never fails for that. In the estimate of a range, delete marks count
-//! as entries.
+//! taken from the lengths of the nodes on the paths. The first leaves between two paths are counted
+//! one by one; where these are all, the figure is exact. The tree may change between two latches,
+//! so an estimate may be wrong, but never fails for that. In the figures of a range, delete marks
+//! count as entries.
 //!
 //! Samples are leaves at equal distances over the tree. So they are the same leaves each time, and
 //! an estimate changes only when the tree does.
@@ -17,6 +18,9 @@ use crate::page::overflow::{ChainRef, pages_for};
 use crate::store::Store;
 use base::PageNo;
 
+/// So many leaves of a range are counted one by one, besides its last one.
+const COUNTED_LEAVES: u32 = 8;
+
 /// How many paths the size of a whole tree is estimated from.
 const SAMPLES: u16 = 16;
 
@@ -28,6 +32,27 @@ struct PathStep {
     slot: u16,
     /// How many slots the node has.
     len: u16,
+}
+
+/// The estimated size of a part of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RangeSize {
+    /// Entries, delete marks included.
+    pub(crate) rows: f64,
+    /// Leaves that the range touches.
+    pub(crate) leaves: f64,
+    /// Every leaf was counted.
+    pub(crate) exact: bool,
+}
+
+/// The first leaves of a range.
+#[derive(Clone, Copy, Debug, Default)]
+struct CountedLeaves {
+    /// Entries of these leaves, also of those before the range.
+    rows: u32,
+    leaves: u32,
+    /// The last leaf of the range comes behind them.
+    all: bool,
 }
 
 /// The estimated size of a tree.
@@ -65,12 +90,13 @@ impl LeafContent {
     }
 }
 
-/// Returns how many entries lie between two paths, given from the leaf upwards.
-fn between(lower: &[PathStep], upper: &[PathStep]) -> f64 {
+/// Returns how many slots lie between two paths, given from some level upwards. `slot_rows` is how
+/// many entries a slot of that level has, `node_rows` a node.
+fn between(lower: &[PathStep], upper: &[PathStep], slot_rows: f64, node_rows: Option<f64>) -> f64 {
     let levels = lower.len().min(upper.len());
-    // From the leaf upwards: the part of a node before the path, and the entries of a slot.
-    let (mut left, mut right, mut rows_of_slot) = (0.0, 0.0, 1.0);
-    let mut parted = 0.0;
+    // The part of a node before the path, and the entries of a slot.
+    let (mut left, mut right, mut rows_of_slot) = (0.0, 0.0, slot_rows);
+    let (mut parted, mut node_rows) = (0.0, node_rows);
     for (low, up) in lower[..levels].iter().zip(upper) {
         let (low_at, up_at) = (f64::from(low.slot) + left, f64::from(up.slot) + right);
         if low.page == up.page {
@@ -87,9 +113,28 @@ fn between(lower: &[PathStep], upper: &[PathStep]) -> f64 {
         }
         left = low_at / f64::from(low.len.max(1));
         right = up_at / f64::from(up.len.max(1));
-        rows_of_slot *= (f64::from(low.len) + f64::from(up.len)).max(2.0) / 2.0;
+        let average = (f64::from(low.len) + f64::from(up.len)).max(2.0) / 2.0;
+        rows_of_slot = node_rows.take().unwrap_or(rows_of_slot * average);
     }
     parted
+}
+
+/// Returns the size of the range between two paths. `counted` are its first leaves.
+fn range_between(lower: &[PathStep], upper: &[PathStep], counted: CountedLeaves) -> RangeSize {
+    let (Some(low), Some(up)) = (lower.first(), upper.first()) else { return RangeSize::default() };
+    if low.page == up.page {
+        let rows = f64::from(up.slot.saturating_sub(low.slot));
+        return RangeSize { rows, leaves: 1.0, exact: true };
+    }
+    if counted.all {
+        let rows = (f64::from(counted.rows) - f64::from(low.slot)).max(0.0) + f64::from(up.slot);
+        return RangeSize { rows, leaves: f64::from(counted.leaves) + 1.0, exact: true };
+    }
+    // The leaves at both ends may be emptier than the others.
+    let average = (counted.leaves > 0).then(|| f64::from(counted.rows) / f64::from(counted.leaves));
+    let rows = between(lower, upper, 1.0, average);
+    let leaves = 1.0 + between(&lower[1..], &upper[1..], 1.0, None);
+    RangeSize { rows, leaves, exact: false }
 }
 
 impl Tree {
@@ -113,12 +158,39 @@ impl Tree {
         Ok(path)
     }
 
-    /// Estimates how many entries lie from `from` on and below `to`; `None`: to the end. Within one
-    /// leaf it is exact. REQUIRES: no latch held.
-    pub(crate) fn estimate(&self, store: &Store, from: &[u8], to: Option<&[u8]>) -> Result<f64> {
+    /// Estimates what lies from `from` on and below `to`; `None`: to the end. It is exact where the
+    /// range covers few leaves. REQUIRES: no latch held.
+    pub(crate) fn range_size(&self, store: &Store, from: &[u8], to: Option<&[u8]>) -> Result<RangeSize> {
+        if to.is_some_and(|to| to <= from) {
+            return Ok(RangeSize { exact: true, ..RangeSize::default() });
+        }
         let lower = self.path(store, Seek::At(from))?;
         let upper = self.path(store, to.map_or(Seek::Last, Seek::At))?;
-        Ok(between(&lower, &upper))
+        let (first, last) = (lower.first().map(|step| step.page), upper.first().map(|step| step.page));
+        let counted = match last.filter(|_| first != last) {
+            Some(last) => self.count_leaves(store, from, last)?,
+            None => CountedLeaves::default(),
+        };
+        Ok(range_between(&lower, &upper, counted))
+    }
+
+    /// Counts the leaves from that of `from` on, until `last` or until they are many.
+    fn count_leaves(&self, store: &Store, from: &[u8], last: PageNo) -> Result<CountedLeaves> {
+        let (mut counted, mut key) = (CountedLeaves::default(), from.to_vec());
+        loop {
+            let page = self.leaf_read(store, &key)?;
+            if page.page_no() == last {
+                counted.all = true;
+                return Ok(counted);
+            }
+            let leaf = Leaf::new(&page);
+            let Some(high) = leaf.high_fence().filter(|_| counted.leaves < COUNTED_LEAVES) else {
+                return Ok(counted);
+            };
+            (counted.rows, counted.leaves) = (counted.rows + u32::from(leaf.len()), counted.leaves + 1);
+            key.clear();
+            key.extend_from_slice(high);
+        }
     }
 
     /// Returns the level of the root, and how many children it has; 0 if it is a leaf.
@@ -244,6 +316,7 @@ mod tests {
     /// Paths from the leaf upwards, and the entries between them.
     #[test]
     fn entries_between_two_paths() {
+        let between = |low: &[PathStep], up: &[PathStep]| between(low, up, 1.0, None);
         // In one leaf: exact, whatever stands above.
         let top = step(1, 3, 10);
         assert_eq!(between(&[step(5, 10, 100), top], &[step(5, 17, 100), top]), 7.0);
@@ -258,5 +331,18 @@ mod tests {
         // An empty tree, and one whose height changed between the two descents.
         assert_eq!(between(&[step(1, 0, 0)], &[step(1, 0, 0)]), 0.0);
         assert_eq!(between(&[step(5, 10, 20), top], &[step(5, 15, 20)]), 5.0);
+    }
+
+    #[test]
+    fn a_range_of_counted_leaves_is_exact() {
+        let (low, up) = ([step(5, 30, 80), step(1, 3, 10)], [step(8, 10, 20), step(1, 6, 10)]);
+        let found = range_between(&low, &up, CountedLeaves { rows: 300, leaves: 3, all: true });
+        assert_eq!(found, RangeSize { rows: 280.0, leaves: 4.0, exact: true });
+        let found = range_between(&low[..1], &[step(5, 40, 80)], CountedLeaves::default());
+        assert_eq!(found, RangeSize { rows: 10.0, leaves: 1.0, exact: true });
+        // The last leaf is nearly empty: what was counted tells more of the leaves between.
+        let (low, up) = ([step(5, 0, 80), step(1, 0, 50)], [step(8, 10, 20), step(1, 40, 50)]);
+        let found = range_between(&low, &up, CountedLeaves { rows: 640, leaves: 8, all: false });
+        assert_eq!((found.rows, found.leaves, found.exact), (3240.0, 41.0, false));
     }
 }

@@ -33,7 +33,7 @@ pub use isolation::{Isolation, LockWait, RowLock, TxnOptions};
 pub use range::Range;
 pub use receipt::Receipt;
 pub use row_change::{EntryChange, EntryOp, RowOutcome};
-pub use statistics::TableStats;
+pub use statistics::{RangeStats, TableStats};
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;

@@ -22,10 +22,20 @@ pub struct TableStats {
     pub page_bytes: u64,
 }
 
+/// The estimated content of a key range, see [`Db::range_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeStats {
+    /// Rows, with deleted ones that are not purged yet.
+    pub rows: u64,
+    /// Leaf pages that the range touches.
+    pub leaves: u64,
+    /// All these pages were counted, so `rows` is no estimate.
+    pub exact: bool,
+}
+
 impl Db {
-    /// Estimates how many rows have keys in `range`, from two descents. If all of them are in one
-    /// page the figure is exact, but for deleted rows that are not purged yet. Takes no lock and no
-    /// snapshot, but waits like a transaction that uses the table.
+    /// Estimates how many rows have keys in `range`: [`RangeStats::rows`] of [`Db::range_stats`].
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -40,14 +50,38 @@ impl Db {
     /// # Errors
     /// As [`Transaction::get`](crate::Transaction::get).
     pub fn estimate<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
+        Ok(self.range_stats(table, range)?.rows)
+    }
+
+    /// Estimates what lies in a key range. If it covers at most eight leaf pages and a part of one
+    /// more, the rows of these pages are counted, and the figures are exact. Else the pages between
+    /// its ends are estimated from two descents. Takes no lock and no snapshot, but waits like a
+    /// transaction that uses the table.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let rows = (0..10_000u32).map(|n| (n.to_be_bytes(), n.to_string()));
+    /// let numbers = db.bulk_load("numbers", rows)?;
+    /// let (from, to) = (1000u32.to_be_bytes(), 1600u32.to_be_bytes());
+    /// let stats = db.range_stats(&numbers, &from[..]..&to[..])?;
+    /// assert!(stats.exact && stats.rows == 600 && stats.leaves > 1, "{stats:?}");
+    /// assert!(!db.range_stats(&numbers, ..)?.exact);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`](crate::Transaction::get).
+    pub fn range_stats<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<RangeStats> {
         let Some((from, to)) = half_open(owned_bound(range.start_bound()), owned_bound(range.end_bound()))
         else {
-            return Ok(0);
+            return Ok(RangeStats { exact: true, ..RangeStats::default() });
         };
         // A transaction keeps the table as long as its pages are read.
         let tx = self.begin()?;
         let (_inside, tree) = tx.enter_table(table)?;
-        Ok(tree.estimate(&self.core.engine.store, &from, to.as_deref())?.round() as u64)
+        let size = tree.range_size(&self.core.engine.store, &from, to.as_deref())?;
+        let (rows, leaves) = (size.rows.round() as u64, size.leaves.round() as u64);
+        Ok(RangeStats { rows, leaves, exact: size.exact })
     }
 
     /// Estimates the size of a table from a dozen descents that are spread over it.

@@ -197,6 +197,15 @@ fn estimates_are_near_and_never_fail() {
         let (got, real) = (estimate(from, to), u64::from(to - from));
         assert!(got * 2 >= real && got <= real * 2, "{from}..{to}: {got}");
     }
+    // Few leaves are counted, whatever their rows and wherever they end.
+    for (from, to) in [(0u32, 250u32), (700, 981), (2900, 3000), (2750, 4000), (17, 18), (5, 5)] {
+        let (from_key, to_key) = (from.to_be_bytes(), to.to_be_bytes());
+        let stats = db.range_stats(&t, &from_key[..]..&to_key[..]).unwrap();
+        let real = u64::from(to.min(3000) - from);
+        assert!(stats.exact && stats.rows == real && stats.leaves <= 9, "{from}..{to}: {stats:?}");
+    }
+    let all = db.range_stats(&t, ..).unwrap();
+    assert!(!all.exact && all.leaves > 20, "{all:?}");
     let stats = db.table_stats(&t).unwrap();
     assert!((1500..6000).contains(&stats.rows) && stats.page_bytes == 4096, "{stats:?}");
     let pages = db.check().unwrap().pages;

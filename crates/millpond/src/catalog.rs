@@ -89,10 +89,16 @@ impl CatalogEntry {
         self.born.store(lsn.0, Ordering::Release);
     }
 
+    /// Returns whether the table was made after the snapshot.
+    #[inline]
+    pub(crate) fn is_younger_than(&self, snapshot: Lsn) -> bool {
+        snapshot.0 <= self.born.load(Ordering::Acquire)
+    }
+
     /// Fails if the table was made after the snapshot.
     #[inline]
     pub(crate) fn check_known_to(&self, snapshot: Lsn) -> Result {
-        if snapshot.0 <= self.born.load(Ordering::Acquire) {
+        if self.is_younger_than(snapshot) {
             return Err(Error::TableChanged { name: self.name() });
         }
         Ok(())
@@ -223,7 +229,7 @@ impl Catalog {
     }
 
     fn no_wait() -> Rules {
-        Rules { conflicts_after: None, wait: Wait::NoWait, serializable: false }
+        Rules { conflicts_after: None, younger: false, wait: Wait::NoWait, serializable: false }
     }
 
     /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so

@@ -21,14 +21,14 @@ use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::edit::{push_child, push_row};
-use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOTS, Version, common_prefix, separator};
+use crate::page::node::{CHILD_OVERHEAD, SETTLED_OVERHEAD, SLOTS, common_prefix, separator};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{header, inline_limit, max_key};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 
-/// This part of a leaf stays free for the first changes: updates that make rows a little longer, an
-/// insert between two rows. A full page splits at the first of them into two half-empty pages. A
+/// This part of a leaf stays free for the first changes: the versions that changed rows name, 11
+/// bytes each, values that become a little longer, an insert between two rows. A full page splits at the first of them into two half-empty pages. A
 /// sixteenth of the space is cheap compared with that, and a table that is only read loses no more.
 const SPARE: usize = 16;
 
@@ -97,7 +97,6 @@ pub(crate) trait BulkSink {
 /// which pages it has.
 pub(crate) struct BulkBuilder {
     tree: Tree,
-    version: Version,
     rows: u64,
     levels: Vec<BulkLevel>,
     body: Vec<u8>,
@@ -161,7 +160,7 @@ impl BulkLevel {
     }
 
     fn size_of(&self, entry: &PendingEntry) -> usize {
-        entry.key_len + entry.value_len + if self.number == 0 { ROW_OVERHEAD } else { CHILD_OVERHEAD }
+        entry.key_len + entry.value_len + if self.number == 0 { SETTLED_OVERHEAD } else { CHILD_OVERHEAD }
     }
 
     fn push(&mut self, entry: NewEntry<'_>) {
@@ -206,13 +205,13 @@ impl BulkLevel {
     }
 
     /// Encodes the first `n` entries as the body of a page with a common prefix of `prefix` bytes.
-    fn put_body(&self, version: Version, n: usize, prefix: usize, body: &mut Vec<u8>) {
+    fn put_body(&self, n: usize, prefix: usize, body: &mut Vec<u8>) {
         body.clear();
         for (i, entry) in self.entries[..n].iter().enumerate() {
             let (key, value) =
                 self.bytes[entry.at..][..entry.key_len + entry.value_len].split_at(entry.key_len);
             match self.number {
-                0 => push_row(body, &key[prefix..], version, entry.flags, value),
+                0 => push_row(body, &key[prefix..], entry.flags, value),
                 // The first separator is the low fence.
                 _ if i == 0 => push_child(body, &[], entry.child),
                 _ => push_child(body, &key[prefix..], entry.child),
@@ -230,12 +229,11 @@ impl BulkLevel {
 }
 
 impl BulkBuilder {
-    /// Begins to fill `tree`, which no other code knows yet, with rows of `version`. The end of the
-    /// build replaces the present content of the root.
-    pub(crate) fn begin(tree: Tree, version: Version) -> BulkBuilder {
+    /// Begins to fill `tree`, which no other code knows yet, with rows that name no version. The
+    /// end of the build replaces the present content of the root.
+    pub(crate) fn begin(tree: Tree) -> BulkBuilder {
         BulkBuilder {
             tree,
-            version,
             rows: 0,
             levels: vec![BulkLevel::new(0)],
             body: Vec::new(),
@@ -323,7 +321,7 @@ impl BulkBuilder {
         let pending = &mut self.levels[level];
         pending.page = right;
         let head = NodeHead { tree: self.tree.id, level: pending.number, right, low: &pending.low, high };
-        pending.put_body(self.version, n, head.prefix(), &mut self.body);
+        pending.put_body(n, head.prefix(), &mut self.body);
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
             sink.admit(self.body.len() + REDO_OVERHEAD)?;
@@ -404,7 +402,7 @@ impl BulkBuilder {
             let pending = &self.levels[level];
             if pending.page.is_none() {
                 // All entries of this level fit one page, and that page is the root.
-                pending.put_body(self.version, pending.entries.len(), 0, &mut self.body);
+                pending.put_body(pending.entries.len(), 0, &mut self.body);
                 self.write_batch(sink)?;
                 if !planted(Bug::LoadNotAwaited) {
                     sink.wait_for_writes()?;

@@ -344,7 +344,8 @@ fn a_bulk_build_fills_fifteen_sixteenths_of_every_page() {
         assert_equals(&fixture, tree, &model);
         if rows > 1000 {
             let fill = fill(&fixture, tree);
-            assert!((0.92..0.96).contains(&fill), "{fill}");
+            // A page that crosses from one prefix of its keys to another is a little emptier.
+            assert!((0.91..0.96).contains(&fill), "{fill}");
         }
         for key in model.keys().step_by(3) {
             put(&fixture.store, tree, key, &[9; 70], 0);
@@ -354,7 +355,7 @@ fn a_bulk_build_fills_fifteen_sixteenths_of_every_page() {
     let fixture = TestStore::new(4096, 64);
     let tree = Tree::create(&fixture.store, ID).unwrap();
     for (second, says) in [(b"b", "row 2 has the key of"), (b"a", "row 2 belongs before")] {
-        let mut bulk = BulkBuilder::begin(tree, Version::default());
+        let mut bulk = BulkBuilder::begin(tree);
         let mut push = |key: &[u8]| bulk.push(&fixture.store, key, 0, b"", &fixture);
         push(b"b").unwrap();
         let error = push(second).unwrap_err();
@@ -364,7 +365,7 @@ fn a_bulk_build_fills_fifteen_sixteenths_of_every_page() {
 
 /// Builds `tree` from the rows of `model`.
 fn build(fixture: &TestStore, tree: Tree, model: &Model) {
-    let mut bulk = BulkBuilder::begin(tree, Version::default());
+    let mut bulk = BulkBuilder::begin(tree);
     for (key, value) in model {
         bulk.push(&fixture.store, key, 0, value, fixture).unwrap();
     }

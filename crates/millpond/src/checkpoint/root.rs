@@ -28,7 +28,7 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes, and the only one that it reads.
-pub(crate) const FORMAT: u16 = 4;
+pub(crate) const FORMAT: u16 = 5;
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 4096;
 const EPOCHS_AT: usize = 80;

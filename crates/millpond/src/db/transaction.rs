@@ -103,7 +103,7 @@ impl Transaction {
             Isolation::RepeatableRead => self.txn.snapshot_lsn(),
         };
         let serializable = self.options.isolation == Isolation::Serializable;
-        Rules { conflicts_after, wait: self.options.wait(self.core.lock_wait), serializable }
+        Rules { conflicts_after, younger: false, wait: self.options.wait(self.core.lock_wait), serializable }
     }
 
     /// Returns the rules of a call that chooses how it waits.
@@ -276,7 +276,9 @@ impl Transaction {
         // Enough for the redo of one leaf. The pages of a long value are admitted one by one.
         let redo = key.len() + value_bytes.min(engine.store.pool.page_bytes()) + 128;
         let mut admitted = engine.admission().admit(redo as u64)?;
-        let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admitted);
+        let mut rules = self.rules();
+        rules.younger = rules.conflicts_after.is_some_and(|snapshot| table.entry.is_younger_than(snapshot));
+        let wrote = engine.txns.write_row(&self.txn, tree, key, new, rules, &mut admitted);
         let held_us = admitted.held_us;
         drop(admitted);
         let wrote = self.roll_back_if_required(wrote);

@@ -13,7 +13,7 @@
 use super::status::{StatusTable, TxnState};
 use super::visible::{Sight, WriterState, sight, writer_state};
 use crate::page::Damage;
-use crate::page::node::{DELETED, FRESH, Row, Version};
+use crate::page::node::{DELETED, FRESH, Row, SETTLED, Version};
 use crate::undo::{HeldPiece, ShortcutEnd, Stream, UndoAccess, UndoEntry, UndoPiece, UndoRecord, UndoSource};
 use base::sync::spin;
 use base::{Lsn, TxnId};
@@ -169,6 +169,9 @@ impl View<'_> {
         value: &mut Vec<u8>,
         held: &HeldPiece,
     ) -> Result<SeenVersion, Damage> {
+        if row.flags & SETTLED != 0 {
+            return Ok(SeenVersion::Newest(None));
+        }
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
             return Ok(if gone { SeenVersion::Deleted(commit) } else { SeenVersion::Newest(commit) });

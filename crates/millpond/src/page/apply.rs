@@ -8,7 +8,7 @@ use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, PageKind};
-use super::node::{Inner, Leaf, Node, ROW_FLAGS, SLOTS, Version};
+use super::node::{DELETED, FRESH, Inner, Leaf, Node, ROW_FLAGS, SETTLED, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
 
@@ -113,6 +113,10 @@ fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8
 fn check_version(version: Version, flags: u8) -> Result<(), Damage> {
     ensure!(version.txn.0 >> 48 == 0 && version.undo_at >> 40 == 0, "the version is out of range");
     ensure!(flags & !ROW_FLAGS == 0, "the row has unknown flags");
+    ensure!(
+        flags & SETTLED == 0 || (version == Version::default() && flags & (DELETED | FRESH) == 0),
+        "a row without a version has one, or is deleted"
+    );
     Ok(())
 }
 

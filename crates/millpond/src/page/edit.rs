@@ -8,8 +8,8 @@ use base::{PageNo, TreeId};
 
 use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{
-    CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, ROW_HEAD,
-    SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of,
+    CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, SETTLED,
+    SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of, row_head,
 };
 use super::{Damage, ensure, inline_limit, max_key};
 
@@ -91,8 +91,10 @@ fn note_insert(page: &mut [u8], slot: u16) {
 
 fn write_row_head(entry: &mut [u8], flags: u8, version: Version) {
     entry[0] = flags;
-    set_u48(entry, 1, version.txn.0);
-    set_u40(entry, 7, version.undo_at);
+    if flags & SETTLED == 0 {
+        set_u48(entry, 1, version.txn.0);
+        set_u40(entry, 7, version.undo_at);
+    }
 }
 
 /// Inserts a row at slot `slot`. `suffix` is its key without the page's prefix.
@@ -104,13 +106,14 @@ pub(super) fn insert_row(
     flags: u8,
     value: &[u8],
 ) -> Result<(), Damage> {
-    let len = ROW_HEAD + suffix.len() + value.len();
+    let head = row_head(flags);
+    let len = head + suffix.len() + value.len();
     let at = insert_slot(page, slot, len, head_of(suffix))?;
     let entry = &mut page[at..at + len];
     write_row_head(entry, flags, version);
-    set_u16(entry, ROW_HEAD - 2, suffix.len() as u16);
-    entry[ROW_HEAD..ROW_HEAD + suffix.len()].copy_from_slice(suffix);
-    entry[ROW_HEAD + suffix.len()..].copy_from_slice(value);
+    set_u16(entry, head - 2, suffix.len() as u16);
+    entry[head..head + suffix.len()].copy_from_slice(suffix);
+    entry[head + suffix.len()..].copy_from_slice(value);
     note_insert(page, slot);
     Ok(())
 }
@@ -149,7 +152,11 @@ pub(super) fn replace_row(
 ) -> Result<(), Damage> {
     let node = Node::new(page);
     let (at, len) = node.slot(slot);
-    let keep = ROW_HEAD + node.suffix(slot).len() + front;
+    let head = row_head(flags);
+    if head != row_head(page[at]) {
+        return replace_head_too(page, slot, version, flags, (front, back), middle);
+    }
+    let keep = head + node.suffix(slot).len() + front;
     let new_len = keep + middle.len() + back;
     if new_len > len && new_len - len > node.free_bytes() {
         return Err(Damage("the page has no room for the longer row"));
@@ -182,6 +189,46 @@ pub(super) fn replace_row(
     };
     page[new_at + keep..new_at + keep + middle.len()].copy_from_slice(middle);
     write_row_head(&mut page[new_at..], flags, version);
+    Ok(())
+}
+
+/// As [`replace_row`], where the old row has a head of another length.
+fn replace_head_too(
+    page: &mut [u8],
+    slot: u16,
+    version: Version,
+    flags: u8,
+    (front, back): (usize, usize),
+    middle: &[u8],
+) -> Result<(), Damage> {
+    let node = Node::new(page);
+    let (at, len) = node.slot(slot);
+    let (suffix, head) = (node.suffix(slot), row_head(flags));
+    let value = &node.entry(slot)[row_head(page[at]) + suffix.len()..];
+    let mut entry = vec![0; head];
+    write_row_head(&mut entry, flags, version);
+    set_u16(&mut entry, head - 2, suffix.len() as u16);
+    for part in [suffix, &value[..front], middle, &value[value.len() - back..]] {
+        entry.extend_from_slice(part);
+    }
+    ensure!(entry.len() <= len + node.free_bytes(), "the page has no room for the longer row");
+    let slot_head = head_of(suffix);
+    let fits = entry.len() <= node.contiguous();
+    let new_at = if entry.len() <= len {
+        let garbage = get_u16(page, GARBAGE) + (len - entry.len()) as u16;
+        set_u16(page, GARBAGE, garbage);
+        set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, entry.len() as u16);
+        at
+    } else {
+        if fits {
+            let garbage = get_u16(page, GARBAGE) + len as u16;
+            set_u16(page, GARBAGE, garbage);
+        } else {
+            compact(page, Some(slot));
+        }
+        allocate(page, slot, entry.len(), slot_head)
+    };
+    page[new_at..new_at + entry.len()].copy_from_slice(&entry);
     Ok(())
 }
 
@@ -247,11 +294,12 @@ impl Builder {
             ensure!(entry.len() >= CHILD_HEAD, "an inner entry is too short");
             &entry[CHILD_HEAD..]
         } else {
-            ensure!(entry.len() >= ROW_HEAD, "a row is too short");
-            let len = usize::from(get_u16(entry, ROW_HEAD - 2));
-            ensure!(entry.len() >= ROW_HEAD + len, "a row is too short");
-            ensure!(entry.len() - ROW_HEAD - len <= inline_limit(self.page.len()), "a value is too long");
-            &entry[ROW_HEAD..ROW_HEAD + len]
+            let head = row_head(entry.first().copied().unwrap_or_default());
+            ensure!(entry.len() >= head, "a row is too short");
+            let len = usize::from(get_u16(entry, head - 2));
+            ensure!(entry.len() >= head + len, "a row is too short");
+            ensure!(entry.len() - head - len <= inline_limit(self.page.len()), "a value is too long");
+            &entry[head..head + len]
         };
         self.check_order(suffix)?;
         let slot = get_u16(&self.page, COUNT);
@@ -325,10 +373,11 @@ fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Ve
         out.extend_from_slice(&entry[..CHILD_HEAD]);
         key.append_to(out);
     } else {
-        out.extend_from_slice(&entry[..ROW_HEAD - 2]);
+        let head = row_head(entry[0]);
+        out.extend_from_slice(&entry[..head - 2]);
         out.extend_from_slice(&(key.len() as u16).to_le_bytes());
         key.append_to(out);
-        out.extend_from_slice(&entry[ROW_HEAD + from.suffix(i).len()..]);
+        out.extend_from_slice(&entry[head + from.suffix(i).len()..]);
     }
 }
 
@@ -346,13 +395,12 @@ pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usiz
     body
 }
 
-/// Appends a row to the body of a page, in its stored form. For bulk builds.
-pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flags: u8, value: &[u8]) {
+/// Appends a row without a version to the body of a page, in its stored form. For bulk builds.
+pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], flags: u8, value: &[u8]) {
     use base::codec::Put;
-    body.put_varint((ROW_HEAD + suffix.len() + value.len()) as u64);
+    let flags = flags | SETTLED;
+    body.put_varint((row_head(flags) + suffix.len() + value.len()) as u64);
     body.put_u8(flags);
-    body.put_u48(version.txn.0);
-    body.put_u40(version.undo_at);
     body.put_u16(suffix.len() as u16);
     body.extend_from_slice(suffix);
     body.extend_from_slice(value);

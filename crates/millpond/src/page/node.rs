@@ -23,8 +23,8 @@
 //!  …  free space
 //!  …  heap       entries and fences, in any order
 //! ```
-//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`. Inner entry:
-//! `child u32, key suffix`. The key of slot 0 of an inner page is the low fence, and its suffix is
+//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`; without `txn` and
+//! `undo_at` if the flag [`SETTLED`] is set. Inner entry: `child u32, key suffix`. The key of slot 0 of an inner page is the low fence, and its suffix is
 //! stored empty. Key i is the least key below child i.
 //!
 //! Pages have no left sibling. A backward scan finds its next page by key, so a split changes no
@@ -58,10 +58,16 @@ pub(crate) const SLOT_BYTES: usize = 8;
 const HEAD_IN_SLOT: usize = 4;
 /// Bytes of a leaf entry before its key suffix.
 pub(super) const ROW_HEAD: usize = 14;
+/// The same for a row with the flag [`SETTLED`].
+pub(super) const SETTLED_HEAD: usize = 3;
 /// Bytes of an inner entry before its key suffix.
 pub(super) const CHILD_HEAD: usize = 4;
+/// Bytes that a row's version takes in its head.
+pub(crate) const VERSION_BYTES: usize = ROW_HEAD - SETTLED_HEAD;
 /// Bytes that a row takes in a leaf besides its key and value.
 pub(crate) const ROW_OVERHEAD: usize = SLOT_BYTES + ROW_HEAD;
+/// The same for a row with the flag [`SETTLED`].
+pub(crate) const SETTLED_OVERHEAD: usize = SLOT_BYTES + SETTLED_HEAD;
 /// Bytes that a child takes in an inner page besides its key.
 pub(crate) const CHILD_OVERHEAD: usize = SLOT_BYTES + CHILD_HEAD;
 
@@ -75,8 +81,11 @@ pub(crate) const OVERFLOW: u8 = 2;
 /// Row flag: when the version was made, the key had no row, not even a deleted one. So no older
 /// version exists: a reader that does not see this version sees no row.
 pub(crate) const FRESH: u8 = 4;
+/// Row flag: the row was loaded into a new table and not changed since, so it names no version.
+/// Every snapshot that may read the table sees it.
+pub(crate) const SETTLED: u8 = 8;
 /// All flags of a row.
-pub(super) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
+pub(super) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH | SETTLED;
 
 const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
 // These bounds make every split succeed. An entry of any allowed size fits a page with any two
@@ -102,12 +111,18 @@ pub(crate) struct Version {
     pub(crate) undo_at: u64,
 }
 
+/// Returns the bytes of a leaf entry with these flags before its key suffix.
+#[inline]
+pub(super) fn row_head(flags: u8) -> usize {
+    if flags & SETTLED == 0 { ROW_HEAD } else { SETTLED_HEAD }
+}
+
 /// One row of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
-    /// The version, as the row's header names it.
+    /// The version, as the row's header names it; the default one for a [`SETTLED`] row.
     pub(crate) version: Version,
-    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`].
+    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`], [`SETTLED`].
     pub(crate) flags: u8,
     /// The value, or a reference to its chain.
     pub(crate) value: &'a [u8],
@@ -116,9 +131,9 @@ pub(crate) struct Row<'a> {
 /// One row of a leaf, its key and value as ranges of bytes of the page.
 #[derive(Clone, Debug)]
 pub(crate) struct RowAt {
-    /// The version, as the row's header names it.
+    /// The version, as the row's header names it; the default one for a [`SETTLED`] row.
     pub(crate) version: Version,
-    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`].
+    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`], [`SETTLED`].
     pub(crate) flags: u8,
     /// The stored part of the key.
     pub(crate) suffix: Range<usize>,
@@ -375,7 +390,8 @@ impl<'a> Node<'a> {
     pub(super) fn suffix(&self, i: u16) -> &'a [u8] {
         let entry = self.entry(i);
         if self.level() == 0 {
-            &entry[ROW_HEAD..ROW_HEAD + usize::from(get_u16(entry, ROW_HEAD - 2))]
+            let head = row_head(entry[0]);
+            &entry[head..head + usize::from(get_u16(entry, head - 2))]
         } else {
             &entry[CHILD_HEAD..]
         }
@@ -517,11 +533,17 @@ impl<'a> Leaf<'a> {
     #[must_use]
     pub(crate) fn row_at(&self, i: u16) -> RowAt {
         let (at, len) = self.0.slot(i);
-        let head = self.0.page[at..].first_chunk::<ROW_HEAD>().expect("an entry of a leaf has its head");
-        let suffix = at + ROW_HEAD;
-        let value = suffix + usize::from(get_u16(head, ROW_HEAD - 2));
-        let version = Version { txn: TxnId(get_u48(head, 1)), undo_at: get_u40(head, 7) };
-        RowAt { version, flags: head[0], suffix: suffix..value, value: value..at + len }
+        let entry = &self.0.page[at..];
+        let (flags, head, version, suffix_len);
+        if let Some(long) = entry.first_chunk::<ROW_HEAD>().filter(|long| long[0] & SETTLED == 0) {
+            (flags, head, suffix_len) = (long[0], ROW_HEAD, get_u16(long, ROW_HEAD - 2));
+            version = Version { txn: TxnId(get_u48(long, 1)), undo_at: get_u40(long, 7) };
+        } else {
+            (flags, head, suffix_len) = (entry[0], SETTLED_HEAD, get_u16(entry, SETTLED_HEAD - 2));
+            version = Version::default();
+        }
+        let value = at + head + usize::from(suffix_len);
+        RowAt { version, flags, suffix: at + head..value, value: value..at + len }
     }
 }
 

@@ -7,8 +7,8 @@ use base::{Lsn, PageNo, TreeId, TxnId};
 use proptest::prelude::*;
 
 use super::apply::content_bytes;
-use super::edit::body_of;
-use super::node::{Inner, Key, Leaf, Node, ROW_OVERHEAD, Row, Version, separator};
+use super::edit::{body_of, push_row};
+use super::node::{Inner, Key, Leaf, Node, ROW_OVERHEAD, Row, SETTLED, Version, row_head, separator};
 use super::op::{NodeHead, PageOp, RowChange, RowOp, common_ends};
 use super::overflow::{ChainRef, Overflow};
 use super::{Damage, PAGE_SIZES, header, inline_limit, max_key, overflow, verify};
@@ -119,7 +119,17 @@ fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
     let prefix = head(0, low, high).prefix();
     let (max, limit) = (max_key(page_bytes), inline_limit(page_bytes));
     let (mut twin, mut model) = (Twin::new(page_bytes), Model::new());
-    twin.apply(PageOp::Init { head: head(0, low, high), body: &[] }).unwrap();
+    let mut body = Vec::new();
+    for _ in 0..rng.below(8) {
+        let key = some_key(rng, &low[..prefix], prefix + 8);
+        if low <= &key[..] && (high.is_empty() || &key[..] < high) {
+            let value = some_value(rng, 40);
+            model.insert(key, (Version::default(), SETTLED, value));
+        }
+    }
+    model.iter().for_each(|(key, (_, _, value))| push_row(&mut body, &key[prefix..], 0, value));
+    twin.apply(PageOp::Init { head: head(0, low, high), body: &body }).unwrap();
+    assert_eq!(rows(&twin.page), model);
     for _ in 0..300 {
         let key = some_key(rng, &low[..prefix], max);
         let image = twin.page.clone();
@@ -131,7 +141,10 @@ fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
                 let (version, flags, value) = (some_version(rng), rng.below(4) as u8, some_value(rng, limit));
                 let done = put(&image, &key, (version, flags, &value), |op| twin.apply(op));
                 let needed = match leaf.search(&key) {
-                    Ok(slot) => (value.len()).saturating_sub(leaf.row(slot).value.len()),
+                    Ok(slot) => {
+                        let old = leaf.row(slot);
+                        (row_head(flags) + value.len()).saturating_sub(row_head(old.flags) + old.value.len())
+                    }
                     Err(_) => ROW_OVERHEAD + key.len() - prefix.min(key.len()) + value.len(),
                 };
                 assert_eq!(done.is_ok(), belongs && needed <= leaf.free_bytes(), "{done:?}");
@@ -150,7 +163,11 @@ fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
             }
             _ if leaf.len() > 0 => {
                 let slot = rng.below(leaf.len().into()) as u16;
-                let (version, flags, middle) = (some_version(rng), rng.below(4) as u8, some_value(rng, 30));
+                let (version, flags) = match rng.one_in(3) {
+                    true => (Version::default(), SETTLED | rng.below(2) as u8 * 2),
+                    false => (some_version(rng), rng.below(4) as u8),
+                };
+                let middle = some_value(rng, 30);
                 let len = leaf.row(slot).value.len() as u64;
                 let front = rng.below(len + 1);
                 let back = rng.below(len - front + 1);

@@ -5,8 +5,8 @@ use base::codec::fixed::get_u16;
 
 use super::header::{self, PageKind};
 use super::node::{
-    CHILD_HEAD, GARBAGE, HEAP_LOW, HIGH, Inner, LOW, Leaf, Node, PREFIX, ROW_FLAGS, ROW_HEAD, SLOT_BYTES,
-    SLOTS, head_of,
+    CHILD_HEAD, DELETED, FRESH, GARBAGE, HEAP_LOW, HIGH, Inner, LOW, Leaf, Node, PREFIX, ROW_FLAGS, SETTLED,
+    SLOT_BYTES, SLOTS, head_of, row_head,
 };
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
@@ -72,10 +72,12 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
         ensure!(used.add(from, len), "two entries overlap");
         live += len;
         let key = if is_leaf {
-            ensure!(len >= ROW_HEAD, "a row is too short");
-            let key = usize::from(get_u16(page, from + ROW_HEAD - 2));
-            ensure!(ROW_HEAD + key <= len, "a row's key is longer than the row");
-            ensure!(len - ROW_HEAD - key <= inline_limit(page.len()), "a value is too long");
+            ensure!(len > 0, "a row is too short");
+            let head = row_head(page[from]);
+            ensure!(len >= head, "a row is too short");
+            let key = usize::from(get_u16(page, from + head - 2));
+            ensure!(head + key <= len, "a row's key is longer than the row");
+            ensure!(len - head - key <= inline_limit(page.len()), "a value is too long");
             key
         } else {
             ensure!(len >= CHILD_HEAD, "an inner entry is too short");
@@ -129,7 +131,10 @@ fn node_problems(page: &[u8], found: &mut Vec<Damage>) {
     }
     if node.level() == 0 {
         let leaf = Leaf::new(page);
-        expect((0..leaf.len()).all(|i| leaf.row(i).flags & !ROW_FLAGS == 0), "a row has unknown flags");
+        let flags = |i| leaf.row(i).flags;
+        expect((0..leaf.len()).all(|i| flags(i) & !ROW_FLAGS == 0), "a row has unknown flags");
+        let is_right = |i| flags(i) & SETTLED == 0 || flags(i) & (DELETED | FRESH) == 0;
+        expect((0..leaf.len()).all(is_right), "a row without a version is deleted");
     } else {
         let inner = Inner::new(page);
         expect((0..inner.len()).all(|i| !inner.child(i).is_none()), "a child has no page number");

@@ -34,7 +34,7 @@ impl Txns {
         let root = mtr.add(root);
         mtr.apply(root, &PageOp::Row(op));
         mtr.commit();
-        Ok(BulkBuilder::begin(tree, version))
+        Ok(BulkBuilder::begin(tree))
     }
 
     /// Adds a row to a load. After an error the load cannot go on. REQUIRES: no latch held.

@@ -60,6 +60,9 @@ impl Txns {
         mode: Mode,
         rules: Rules,
     ) -> Result<Option<Conflict<'_>>> {
+        if newest == TxnId::NONE && rules.younger {
+            return Err(Error::WriteConflict);
+        }
         let owner = self.owner(txn);
         let view = self.view(base::Lsn::MAX, owner.txn());
         match view.writer_state(newest, rules.conflicts_after) {

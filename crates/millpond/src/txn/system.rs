@@ -124,6 +124,8 @@ pub(crate) struct Txns {
 pub(crate) struct Rules {
     /// A version committed at or above it is a write conflict.
     pub(crate) conflicts_after: Option<Lsn>,
+    /// The table is younger than that snapshot: a row without a version is a write conflict too.
+    pub(crate) younger: bool,
     /// How long it waits for a lock.
     pub(crate) wait: Wait,
     /// The transaction is serializable: what a change shows it must stay as it is. That is the row

@@ -9,7 +9,7 @@ use crate::buffer::PageWrite;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::mtr::Mtr;
-use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Row, Version};
+use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Row, SETTLED, VERSION_BYTES, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
 use crate::page::{inline_limit, max_key};
 use crate::planted::{Bug, planted};
@@ -150,6 +150,15 @@ fn build<'b>(
     }
 }
 
+/// Returns how many bytes besides its key a row needs that has no version yet and gets one, if the
+/// leaf lacks room for a version. A delete keeps the row's bytes, so it asks for no room of its own.
+#[inline]
+fn room_for_version(leaf: Leaf<'_>, place: Result<u16, u16>) -> Option<usize> {
+    let row = leaf.row(place.ok()?);
+    let lacks_room = row.flags & SETTLED != 0 && leaf.free_bytes() < VERSION_BYTES;
+    lacks_room.then(|| row_bytes(0, row.value.len()))
+}
+
 impl Txns {
     /// Changes the row of `key`. REQUIRES: no latch held; the transaction holds the table's lock,
     /// and `admission` has admitted the operation.
@@ -219,7 +228,7 @@ impl Txns {
             None => tree.prefetch_leaf(&self.store, key)?,
         };
         let owner = self.owner(txn);
-        let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
+        let mut room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
         self.room_for_undo()?;
         let stream = self.stream_of(txn);
         loop {
@@ -235,6 +244,12 @@ impl Txns {
                 }
                 Judged::Nothing => return Ok(Wrote::Nothing),
                 Judged::Change { replaced } => {
+                    if image.is_none()
+                        && let Some(needed) = room_for_version(Leaf::new(&page), place)
+                    {
+                        room = key.len() + needed;
+                        continue;
+                    }
                     self.apply_write(write, stream, page, place)?;
                     owner.add_work(1);
                     return Ok(Wrote::Done { replaced });

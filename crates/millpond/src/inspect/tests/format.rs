@@ -8,7 +8,7 @@ use crate::log::{self, block};
 use crate::mtr::MTR_REDO_BYTES_MAX;
 use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::EXTENT_PAGES;
-use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
+use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SETTLED_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::recover::txn_table;
@@ -51,6 +51,7 @@ fn constants() {
         ("leaf and inner page: slots begin at", SLOTS),
         ("slot, bytes", SLOT_BYTES),
         ("leaf entry before its key, bytes", ROW_OVERHEAD - SLOT_BYTES),
+        ("the same without a version, bytes", SETTLED_OVERHEAD - SLOT_BYTES),
         ("inner entry before its key, bytes", CHILD_OVERHEAD - SLOT_BYTES),
         ("pages of an extent", EXTENT_PAGES as usize),
         ("long value's reference, bytes", ChainRef::BYTES),

@@ -28,8 +28,9 @@ use crate::planted::{Bug, planted};
 use crate::store::Store;
 
 /// This part of a leaf stays free for the first changes: the versions that changed rows name, 11
-/// bytes each, values that become a little longer, an insert between two rows. A full page splits at the first of them into two half-empty pages. A
-/// sixteenth of the space is cheap compared with that, and a table that is only read loses no more.
+/// bytes each, values that become a little longer, an insert between two rows. A full page splits
+/// at the first of them into two half-empty pages. A sixteenth of the space is cheap compared with
+/// that, and a table that is only read loses no more.
 const SPARE: usize = 16;
 
 /// Redo of a page besides its content: the record's header. Also enough for the allocation of an

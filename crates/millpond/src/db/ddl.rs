@@ -88,8 +88,8 @@ impl Table {
 
     /// Lets transactions read the table whose snapshots are older than the table; see
     /// [`Error::TableChanged`]. For a table that only one session uses, all of whose rows it has
-    /// written itself, such as a temporary one. They see the rows that were loaded into it. It lasts
-    /// until the database is closed.
+    /// written itself, such as a temporary one. They see the rows that were loaded into it. This
+    /// lasts until the database is closed.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -287,7 +287,7 @@ impl Transaction {
         wrote
     }
 
-    /// Counts a row that a cursor shows. [`Transaction::publish_rows_shown`] puts it in the metrics.
+    /// Counts a row that a cursor shows. [`Transaction::publish_rows_shown`] tells the metrics.
     #[inline]
     pub(super) fn count_row_shown(&self) {
         self.rows_shown.set(self.rows_shown.get() + 1);

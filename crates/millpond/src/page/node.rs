@@ -23,9 +23,10 @@
 //!  …  free space
 //!  …  heap       entries and fences, in any order
 //! ```
-//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`; without `txn` and
-//! `undo_at` if the flag [`SETTLED`] is set. Inner entry: `child u32, key suffix`. The key of slot 0 of an inner page is the low fence, and its suffix is
-//! stored empty. Key i is the least key below child i.
+//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`; without `txn`
+//! and `undo_at` if the flag [`SETTLED`] is set. Inner entry: `child u32, key suffix`. The key of
+//! slot 0 of an inner page is the low fence, and its suffix is stored empty. Key i is the least key
+//! below child i.
 //!
 //! Pages have no left sibling. A backward scan finds its next page by key, so a split changes no
 //! third page of its level.
@@ -133,7 +134,7 @@ pub(crate) struct Row<'a> {
 pub(crate) struct RowAt {
     /// The version, as the row's header names it; the default one for a [`SETTLED`] row.
     pub(crate) version: Version,
-    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`], [`SETTLED`].
+    /// Its flags.
     pub(crate) flags: u8,
     /// The stored part of the key.
     pub(crate) suffix: Range<usize>,
@@ -534,16 +535,14 @@ impl<'a> Leaf<'a> {
     pub(crate) fn row_at(&self, i: u16) -> RowAt {
         let (at, len) = self.0.slot(i);
         let entry = &self.0.page[at..];
-        let (flags, head, version, suffix_len);
-        if let Some(long) = entry.first_chunk::<ROW_HEAD>().filter(|long| long[0] & SETTLED == 0) {
-            (flags, head, suffix_len) = (long[0], ROW_HEAD, get_u16(long, ROW_HEAD - 2));
-            version = Version { txn: TxnId(get_u48(long, 1)), undo_at: get_u40(long, 7) };
-        } else {
-            (flags, head, suffix_len) = (entry[0], SETTLED_HEAD, get_u16(entry, SETTLED_HEAD - 2));
-            version = Version::default();
-        }
-        let value = at + head + usize::from(suffix_len);
-        RowAt { version, flags, suffix: at + head..value, value: value..at + len }
+        let (suffix, version) = match entry.first_chunk::<ROW_HEAD>() {
+            Some(head) if head[0] & SETTLED == 0 => {
+                (ROW_HEAD, Version { txn: TxnId(get_u48(head, 1)), undo_at: get_u40(head, 7) })
+            }
+            _ => (SETTLED_HEAD, Version::default()),
+        };
+        let value = at + suffix + usize::from(get_u16(entry, suffix - 2));
+        RowAt { version, flags: entry[0], suffix: at + suffix..value, value: value..at + len }
     }
 }
 

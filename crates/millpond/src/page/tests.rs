@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use super::apply::content_bytes;
 use super::edit::{body_of, push_row};
-use super::node::{Inner, Key, Leaf, Node, ROW_OVERHEAD, Row, SETTLED, Version, row_head, separator};
+use super::node::{
+    Inner, Key, Leaf, Node, OVERFLOW, ROW_OVERHEAD, Row, SETTLED, Version, row_head, separator,
+};
 use super::op::{NodeHead, PageOp, RowChange, RowOp, common_ends};
 use super::overflow::{ChainRef, Overflow};
 use super::{Damage, PAGE_SIZES, header, inline_limit, max_key, overflow, verify};
@@ -114,22 +116,51 @@ fn put<T>(
     with(op)
 }
 
+/// Makes the leaf with some rows, as a load does.
+fn load(rng: &mut Prng, twin: &mut Twin, model: &mut Model, low: &[u8], high: &[u8]) {
+    let prefix = head(0, low, high).prefix();
+    for _ in 0..rng.below(8) {
+        let key = some_key(rng, &low[..prefix], prefix + 8);
+        if low <= &key[..] && (high.is_empty() || &key[..] < high) {
+            model.insert(key, (Version::default(), SETTLED, some_value(rng, 40)));
+        }
+    }
+    let mut body = Vec::new();
+    model.iter().for_each(|(key, (_, _, value))| push_row(&mut body, &key[prefix..], 0, value));
+    twin.apply(PageOp::Init { head: head(0, low, high), body: &body }).unwrap();
+    assert_eq!(rows(&twin.page), *model);
+}
+
+/// Restores an older version of a row, if there is a row.
+fn restore(rng: &mut Prng, twin: &mut Twin, model: &mut Model) {
+    let image = twin.page.clone();
+    let leaf = Leaf::new(&image);
+    if leaf.len() == 0 {
+        return;
+    }
+    let slot = rng.below(leaf.len().into()) as u16;
+    let (version, flags) = match rng.one_in(3) {
+        true => (Version::default(), SETTLED | *rng.pick(&[0, OVERFLOW])),
+        false => (some_version(rng), rng.below(4) as u8),
+    };
+    let middle = some_value(rng, 30);
+    let old = leaf.row(slot).value;
+    let front = rng.below(old.len() as u64 + 1) as u16;
+    let back = rng.below(old.len() as u64 - u64::from(front) + 1) as u16;
+    let rear = &old[old.len() - usize::from(back)..];
+    let value = [&old[..usize::from(front)], &middle, rear].concat();
+    let op = PageOp::Restore { slot, version, flags, front, back, middle: &middle };
+    if twin.apply(op).is_ok() {
+        model.insert(leaf.key(slot).to_vec(), (version, flags, value));
+    }
+}
+
 fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
     let rng = &mut Prng::new(seed);
     let prefix = head(0, low, high).prefix();
     let (max, limit) = (max_key(page_bytes), inline_limit(page_bytes));
     let (mut twin, mut model) = (Twin::new(page_bytes), Model::new());
-    let mut body = Vec::new();
-    for _ in 0..rng.below(8) {
-        let key = some_key(rng, &low[..prefix], prefix + 8);
-        if low <= &key[..] && (high.is_empty() || &key[..] < high) {
-            let value = some_value(rng, 40);
-            model.insert(key, (Version::default(), SETTLED, value));
-        }
-    }
-    model.iter().for_each(|(key, (_, _, value))| push_row(&mut body, &key[prefix..], 0, value));
-    twin.apply(PageOp::Init { head: head(0, low, high), body: &body }).unwrap();
-    assert_eq!(rows(&twin.page), model);
+    load(rng, &mut twin, &mut model, low, high);
     for _ in 0..300 {
         let key = some_key(rng, &low[..prefix], max);
         let image = twin.page.clone();
@@ -161,32 +192,7 @@ fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
                     assert!(twin.apply(PageOp::Remove { slot: leaf.len() }).is_err());
                 }
             }
-            _ if leaf.len() > 0 => {
-                let slot = rng.below(leaf.len().into()) as u16;
-                let (version, flags) = match rng.one_in(3) {
-                    true => (Version::default(), SETTLED | rng.below(2) as u8 * 2),
-                    false => (some_version(rng), rng.below(4) as u8),
-                };
-                let middle = some_value(rng, 30);
-                let len = leaf.row(slot).value.len() as u64;
-                let front = rng.below(len + 1);
-                let back = rng.below(len - front + 1);
-                let mut value = leaf.row(slot).value[..front as usize].to_vec();
-                value.extend_from_slice(&middle);
-                value.extend_from_slice(&leaf.row(slot).value[(len - back) as usize..]);
-                let op = PageOp::Restore {
-                    slot,
-                    version,
-                    flags,
-                    front: front as u16,
-                    back: back as u16,
-                    middle: &middle,
-                };
-                if twin.apply(op).is_ok() {
-                    model.insert(leaf.key(slot).to_vec(), (version, flags, value));
-                }
-            }
-            _ => {}
+            _ => restore(rng, &mut twin, &mut model),
         }
         assert_eq!(rows(&twin.page), model);
         let probe = some_key(rng, &low[..prefix], max);

@@ -151,7 +151,7 @@ fn build<'b>(
 }
 
 /// Returns how many bytes besides its key a row needs that has no version yet and gets one, if the
-/// leaf lacks room for a version. A delete keeps the row's bytes, so it asks for no room of its own.
+/// leaf lacks room for a version. A delete keeps the row's bytes, so it asks for no room itself.
 #[inline]
 fn room_for_version(leaf: Leaf<'_>, place: Result<u16, u16>) -> Option<usize> {
     let row = leaf.row(place.ok()?);

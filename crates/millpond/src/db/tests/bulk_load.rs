@@ -92,8 +92,8 @@ fn a_snapshot_taken_during_a_load_never_sees_its_rows() {
     purge_and_check(&db);
 }
 
-/// The first change of a loaded row gives it a version, so also a delete makes it longer. Then a leaf
-/// without room splits.
+/// The first change of a loaded row gives it a version, so also a delete makes it longer. Then a
+/// leaf without room splits.
 #[test]
 fn loaded_rows_are_deleted_from_leaves_without_room() {
     let (_disk, db, _) = fresh();

@@ -21,11 +21,23 @@ bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
   return true;
 }
 
+// Tells whether an index is the primary key: the first one, if it is unique and has whole columns that
+// are NOT NULL. The server asks for an index's flags before it says which is the primary key.
+bool is_primary(const TABLE_SHARE *share, uint index) {
+  if (index != 0 || share->keys == 0) return false;
+  const KEY &key = share->key_info[0];
+  if (!(key.flags & HA_NOSAME) || key.algorithm == HA_KEY_ALG_LONG_HASH) return false;
+  for (uint i = 0; i < key.user_defined_key_parts; i++) {
+    const KEY_PART_INFO &part = key.key_part[i];
+    const Field *field = share->field[part.fieldnr - 1];
+    if (field->null_ptr || field->key_length() != part.length) return false;
+  }
+  return true;
+}
+
 // Tells whether the primary key, if the table has one, can be put back from any entry.
 bool primary_restorable(const TABLE_SHARE *share) {
-  if (share->keys == 0 || !(share->key_info[0].flags & HA_NOSAME)) return true;
-  if (share->key_info[0].algorithm == HA_KEY_ALG_LONG_HASH) return true;
-  return restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
+  return !is_primary(share, 0) || restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
 }
 
 // Statements that only read, or whose metadata lock keeps writers out while they copy.
@@ -63,9 +75,8 @@ ulonglong Handler::table_flags() const {
 ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key = table_share->key_info[index];
-  bool primary = index == table_share->primary_key;
   // The primary key's index has all columns, so the server may always read from it alone.
-  if (primary) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  if (is_primary(table_share, index)) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   if (!primary_restorable(table_share)) return flags;
   flags |= HA_DO_INDEX_COND_PUSHDOWN | HA_DO_RANGE_FILTER_PUSHDOWN;
   uint from = all_parts ? 0 : part, to = part + 1;

@@ -74,3 +74,18 @@ SELECT w, k FROM q FORCE INDEX (k) WHERE k = 1;
 REPLACE INTO q VALUES ('abc', 5);
 SELECT w, k FROM q;
 DROP TABLE q, words;
+
+-- Where a table has no primary key, its first index is one like the others: conditions on its text
+-- need the row.
+CREATE TABLE first_text (n INT, t VARCHAR(20), KEY t (t)) ENGINE=Millpond;
+CREATE TABLE first_unique (n INT, t VARCHAR(20), UNIQUE KEY t (t)) ENGINE=Millpond;
+CREATE TABLE first_prefix (n INT, t VARCHAR(20) NOT NULL, UNIQUE KEY t (t(3))) ENGINE=Millpond;
+INSERT INTO first_text VALUES (1, 'Zz'), (2, 'a'), (3, NULL);
+INSERT INTO first_unique SELECT * FROM first_text;
+INSERT INTO first_prefix SELECT * FROM first_text WHERE n < 3;
+EXPLAIN SELECT n FROM first_text FORCE INDEX (t) WHERE t > '00' AND t <= 'zzz';
+SELECT n FROM first_text FORCE INDEX (t) WHERE t > '00' AND t <= 'zzz';
+SELECT n FROM first_unique FORCE INDEX (t) WHERE t > '00' AND t <= 'zzz';
+SELECT n FROM first_prefix FORCE INDEX (t) WHERE t > '00' AND t <= 'zzz';
+SELECT t FROM first_text FORCE INDEX (t) WHERE t > '00' AND t <= 'zzz';
+DROP TABLE first_text, first_unique, first_prefix;

@@ -8,7 +8,7 @@ use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, PageKind};
-use super::node::{DELETED, FRESH, Inner, Leaf, Node, ROW_FLAGS, SETTLED, SLOTS, Version};
+use super::node::{DELETED, FRESH, Inner, Leaf, Node, ROW_FLAGS, SETTLED, SLOTS, Version, row_head};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
 
@@ -130,8 +130,10 @@ fn replace(
 ) -> Result<(), Damage> {
     check_version(version, flags)?;
     let (front, back) = (usize::from(front), usize::from(back));
+    let node = Node::new(page);
+    let entry = node.entry(slot);
     ensure!(
-        front + back <= Leaf::new(page).row(slot).value.len(),
+        row_head(entry[0]) + node.suffix(slot).len() + front + back <= entry.len(),
         "the row is shorter than what should stay of it"
     );
     ensure!(front + middle.len() + back <= inline_limit(page.len()), "the value is too long");

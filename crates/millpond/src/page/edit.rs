@@ -8,8 +8,8 @@ use base::{PageNo, TreeId};
 
 use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{
-    CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, SETTLED,
-    SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of, row_head,
+    CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Leaf, Node, PREFIX, RIGHT,
+    ROW_HEAD, SETTLED, SLOT_BYTES, SLOTS, UP, VERSION_BYTES, Version, common_prefix, head_of, row_head,
 };
 use super::{Damage, ensure, inline_limit, max_key};
 
@@ -150,12 +150,17 @@ pub(super) fn replace_row(
     (front, back): (usize, usize),
     middle: &[u8],
 ) -> Result<(), Damage> {
-    let node = Node::new(page);
-    let (at, len) = node.slot(slot);
-    let head = row_head(flags);
-    if head != row_head(page[at]) {
-        return replace_head_too(page, slot, version, flags, (front, back), middle);
+    let (node, head) = (Node::new(page), row_head(flags));
+    let (mut at, mut len) = node.slot(slot);
+    if (page[at] ^ flags) & SETTLED != 0 {
+        let old_len = Leaf::new(page).row(slot).value.len();
+        let longer = (front + middle.len() + back).saturating_sub(old_len);
+        if flags & SETTLED != 0 || !name_versions(page, longer) {
+            return replace_head_too(page, slot, version, flags, (front, back), middle);
+        }
+        (at, len) = Node::new(page).slot(slot);
     }
+    let node = Node::new(page);
     let keep = head + node.suffix(slot).len() + front;
     let new_len = keep + middle.len() + back;
     if new_len > len && new_len - len > node.free_bytes() {
@@ -190,6 +195,42 @@ pub(super) fn replace_row(
     page[new_at + keep..new_at + keep + middle.len()].copy_from_slice(middle);
     write_row_head(&mut page[new_at..], flags, version);
     Ok(())
+}
+
+/// Gives each row that names no version the version of transaction 0, which says the same, if the
+/// page has room for all of them and `besides` bytes more. Returns false if it has not. So the rows
+/// of a loaded leaf become longer at the first change of one of them, and not one after the other,
+/// each leaving a hole.
+fn name_versions(page: &mut [u8], besides: usize) -> bool {
+    let node = Node::new(page);
+    let Some(room) = node.free_bytes().checked_sub(besides) else { return false };
+    let settled = |i: &u16| node.entry(*i)[0] & SETTLED != 0;
+    if (0..node.len()).filter(settled).nth(room / VERSION_BYTES).is_some() {
+        return false;
+    }
+    let old = page.to_vec();
+    let node = Node::new(&old);
+    let mut low = page.len() - node.low_fence().len() - node.high_fence().unwrap_or_default().len();
+    page[low..].copy_from_slice(&[node.high_fence().unwrap_or_default(), node.low_fence()].concat());
+    set_u16(page, LOW, (page.len() - node.low_fence().len()) as u16);
+    set_u16(page, HIGH, low as u16);
+    for i in 0..node.len() {
+        let entry = node.entry(i);
+        let added = ROW_HEAD - row_head(entry[0]);
+        let len = entry.len() + added;
+        low -= len;
+        let new = &mut page[low..low + len];
+        new[added..].copy_from_slice(entry);
+        if added > 0 {
+            write_row_head(new, entry[0] & !SETTLED, Version::default());
+        }
+        let field = SLOTS + SLOT_BYTES * usize::from(i);
+        set_u16(page, field, low as u16);
+        set_u16(page, field + 2, len as u16);
+    }
+    set_u16(page, HEAP_LOW, low as u16);
+    set_u16(page, GARBAGE, 0);
+    true
 }
 
 /// As [`replace_row`], where the old row has a head of another length.

@@ -529,20 +529,21 @@ impl<'a> Leaf<'a> {
         Row { version, flags, value: &self.0.page[value] }
     }
 
-    /// Returns row `i`, its parts as ranges of the page.
-    #[inline]
+    /// Returns row `i`, its parts as ranges of the page. Always inlined: a scan asks for each row.
+    #[inline(always)]
     #[must_use]
     pub(crate) fn row_at(&self, i: u16) -> RowAt {
         let (at, len) = self.0.slot(i);
         let entry = &self.0.page[at..];
-        let (suffix, version) = match entry.first_chunk::<ROW_HEAD>() {
+        let (flags, head, suffix, version) = match entry.first_chunk::<ROW_HEAD>() {
             Some(head) if head[0] & SETTLED == 0 => {
-                (ROW_HEAD, Version { txn: TxnId(get_u48(head, 1)), undo_at: get_u40(head, 7) })
+                let version = Version { txn: TxnId(get_u48(head, 1)), undo_at: get_u40(head, 7) };
+                (head[0], ROW_HEAD, get_u16(head, ROW_HEAD - 2), version)
             }
-            _ => (SETTLED_HEAD, Version::default()),
+            _ => (entry[0], SETTLED_HEAD, get_u16(entry, SETTLED_HEAD - 2), Version::default()),
         };
-        let value = at + suffix + usize::from(get_u16(entry, suffix - 2));
-        RowAt { version, flags: entry[0], suffix: at + suffix..value, value: value..at + len }
+        let value = at + head + usize::from(suffix);
+        RowAt { version, flags, suffix: at + head..value, value: value..at + len }
     }
 }
 

@@ -10,28 +10,6 @@ namespace millpond {
 
 namespace {
 
-// The server's metadata locks keep other users out already. What still uses a table is a
-// transaction that is ending.
-constexpr uint64_t TABLE_WAIT_MS = 60000;
-
-// The statement may have read the tables that it changes, as EXCHANGE PARTITION does.
-void release_own_tables() {
-  if (Session *session = Session::existing(current_thd)) session->release_tables();
-}
-
-int make_changes(const std::vector<millpond_table_change> &changes) {
-  if (changes.empty()) return MILLPOND_RC_OK;
-  release_own_tables();
-  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
-}
-
-millpond_table_change change_of(uint op, const std::string &name) {
-  millpond_table_change change{};
-  change.op = op;
-  change.name = bytes_of(name.data(), name.size());
-  return change;
-}
-
 // Makes the counter of a new table at least `next`.
 int raise_counter(const std::string &name, ulonglong next) {
   millpond_table *rows = nullptr;
@@ -136,16 +114,6 @@ int Handler::rename_table(const char *from, const char *to) {
 bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
   const bool counter = (info->used_fields & HA_CREATE_USED_AUTO) && info->auto_increment_value != 0;
   return changes == IS_EQUAL_YES && !counter ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
-}
-
-// A change of names and defaults changes only the server's definition. But the trees of indexes have
-// the names of their indexes, and indexes over virtual columns hold their values.
-enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *altered,
-                                                                    Alter_inplace_info *changes) {
-  if (changes->handler_flags & (ALTER_RENAME_INDEX | ALTER_VIRTUAL_GCOL_EXPR)) {
-    return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  }
-  return handler::check_if_supported_inplace_alter(altered, changes);
 }
 
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.

@@ -56,8 +56,15 @@ class Handler final : public handler {
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+
+  // Changes of a table's definition alone (alter.cc).
+  bool can_convert_nocopy(const Field &field, const Column_definition &wanted) const override;
+  Compare_keys compare_key_parts(const Field &field, const Column_definition &wanted, const KEY_PART_INFO &part,
+                                 const KEY_PART_INFO &wanted_part) const override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                              Alter_inplace_info *changes) override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *changes) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *changes, bool commit) override;
 
   // Maintenance (check.cc).
   int check(THD *thd, HA_CHECK_OPT *) override;

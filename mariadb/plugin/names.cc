@@ -2,6 +2,7 @@
 
 #include "names.h"
 #include "engine.h"
+#include "session.h"
 
 namespace millpond {
 
@@ -63,13 +64,28 @@ int all_trees(std::vector<std::string> *names) {
   return millpond_table_names(database, collect_all, names);
 }
 
+// The statement may have read the tables that it changes, as EXCHANGE PARTITION does.
+void release_own_tables() {
+  if (Session *session = Session::existing(current_thd)) session->release_tables();
+}
+
+int make_changes(const std::vector<millpond_table_change> &changes) {
+  if (changes.empty()) return MILLPOND_RC_OK;
+  release_own_tables();
+  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+}
+
+millpond_table_change change_of(uint op, const std::string &name) {
+  millpond_table_change change{};
+  change.op = op;
+  change.name = bytes_of(name.data(), name.size());
+  return change;
+}
+
 int drop_trees(const std::vector<std::string> &names) {
   std::vector<millpond_table_change> changes;
   for (const std::string &name : names) {
-    millpond_table_change change{};
-    change.op = MILLPOND_TABLE_OP_DROP;
-    change.name = bytes_of(name.data(), name.size());
-    changes.push_back(change);
+    changes.push_back(change_of(MILLPOND_TABLE_OP_DROP, name));
   }
   if (changes.empty()) return MILLPOND_RC_OK;
   return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);

@@ -1,7 +1,7 @@
 // Names of a table's trees. An SQL table is one tree for its rows and one for each further index.
 #pragma once
 
-#include "server.h"
+#include "engine.h"
 
 #include <string>
 #include <vector>
@@ -25,6 +25,15 @@ int trees_of(const std::string &table, std::vector<std::string> *names);
 
 // Puts the names of all trees into `names`, sorted.
 int all_trees(std::vector<std::string> *names);
+
+// Makes changes of trees, all or none. Returns a return code.
+int make_changes(const std::vector<millpond_table_change> &changes);
+
+// Lets a change of tables go on that the connection's transaction has read.
+void release_own_tables();
+
+// Returns a change of one tree. The name must live as long as the change.
+millpond_table_change change_of(uint op, const std::string &name);
 
 // Drops trees, all or none. Returns a return code.
 int drop_trees(const std::vector<std::string> &names);

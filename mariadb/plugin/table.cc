@@ -91,10 +91,27 @@ int Table::open_trees(const TABLE_SHARE *share) {
   int rc = millpond_table_open(database, bytes_of(name_.data(), name_.size()), &rows_);
   for (uint i = 0; rc == MILLPOND_RC_OK && i < count_; i++) {
     if (i == primary_) continue;
-    std::string name = index_name_of(name_, share->key_info[i]);
+    std::string &name = indexes_[i].tree_name;
+    name = index_name_of(name_, share->key_info[i]);
     rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &indexes_[i].tree);
+    if (rc == MILLPOND_RC_NO_SUCH_TABLE) rc = find_renamed(share, i);
   }
   return server_error(nullptr, rc);
+}
+
+// Opens the tree of an index that has another name than its index: the server ended between the two
+// steps that rename an index. It is the only tree that no index is named like.
+int Table::find_renamed(const TABLE_SHARE *share, uint i) {
+  std::vector<std::string> names, unknown;
+  if (int rc = trees_of(name_, &names)) return rc;
+  for (const std::string &tree : names) {
+    bool known = tree == name_;
+    for (uint k = 0; k < count_ && !known; k++) known = tree == index_name_of(name_, share->key_info[k]);
+    if (!known) unknown.push_back(tree);
+  }
+  if (unknown.size() != 1) return MILLPOND_RC_NO_SUCH_TABLE;
+  indexes_[i].tree_name = unknown[0];
+  return millpond_table_open(database, bytes_of(unknown[0].data(), unknown[0].size()), &indexes_[i].tree);
 }
 
 int Table::reopen_trees(const TABLE *table) {

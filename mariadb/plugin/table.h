@@ -20,6 +20,7 @@ constexpr uint MAX_KEY_BYTES = 3500;
 struct Index {
   KeyCodec codec;
   millpond_table *tree = nullptr;
+  std::string tree_name;
   bool unique = false;
   bool has_virtual = false;  // A column of it is not stored in the row.
 };
@@ -48,6 +49,8 @@ class Table : public Handler_share {
   millpond_table *rows() const { return rows_; }
   // Returns the tree of an index; the primary key's is the tree of rows.
   millpond_table *tree(uint i) const { return i == primary_ ? rows_ : indexes_[i].tree; }
+  // Returns the name of an index's tree.
+  const std::string &tree_name(uint i) const { return i == primary_ ? name_ : indexes_[i].tree_name; }
   const RowCodec &row() const { return row_; }
   const std::string &name() const { return name_; }
 
@@ -86,6 +89,7 @@ class Table : public Handler_share {
 
  private:
   int open_trees(const TABLE_SHARE *share);
+  int find_renamed(const TABLE_SHARE *share, uint i);
   void free_trees();
   uint primary_bytes() const;
 

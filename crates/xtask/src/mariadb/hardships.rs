@@ -21,9 +21,10 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 7] = [
+const CASES: [(&str, Case); 8] = [
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("what a killed server was making is dropped", leftovers),
+    ("an index is found although the server ended while it was renamed", renamed),
     ("a damaged page fails the statement and is named", damaged),
     ("a full disk fails the statement and nothing else", full_disk),
     ("the plugin leaves and comes back", plugin_leaves),
@@ -78,6 +79,28 @@ fn until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(
 
 /// Inserts a row with the next number of a sequence; it fails for a number that was given before.
 const NUMBERED: &str = "INSERT INTO test.numbered VALUES (NEXTVAL(test.s));";
+
+/// The tree of an index has its new name already, and the definition has not.
+fn renamed(dir: &Path) -> Result<(), String> {
+    let server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; USE test; CREATE TABLE t (id INT PRIMARY KEY, k INT, UNIQUE KEY a (k), \
+         KEY c (k, id)) ENGINE=Millpond; INSERT INTO t SELECT seq, seq FROM seq_1_to_100",
+    )?;
+    let definition = dir.join("data/test/t.frm");
+    let before = std::fs::read(&definition).map_err(|e| format!("{}: {e}", definition.display()))?;
+    sql(&server, "ALTER TABLE test.t RENAME INDEX a TO b, ALGORITHM=INSTANT")?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    std::fs::write(&definition, before).map_err(|e| format!("{}: {e}", definition.display()))?;
+    let server = server::start(dir, LIFE, &[])?;
+    expect("a search", &sql(&server, "SELECT id FROM test.t FORCE INDEX (a) WHERE k = 77")?, "77")?;
+    expect("a duplicate", &refused(&server, "INSERT INTO test.t VALUES (200, 5)")?, "for key 'a'")?;
+    sql(&server, "ALTER TABLE test.t RENAME INDEX a TO d, ALGORITHM=INSTANT")?;
+    expect("a search", &sql(&server, "SELECT id FROM test.t FORCE INDEX (d) WHERE k = 77")?, "77")?;
+    expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.t")?, "status\tOK")?;
+    server::stop(dir)
+}
 
 /// A client that inserts the numbers from 1 on, and prints each number after its insert.
 struct Counting {

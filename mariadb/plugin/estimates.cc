@@ -56,7 +56,7 @@ int Handler::info(uint flag) {
     stats.block_size = PAGE_BYTES;
     stats.create_time = created_at(table->s);
   }
-  if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
+  if (flag & HA_STATUS_ERRKEY) errkey = session_ ? session_->duplicate_index() : MAX_KEY;
   if (flag & HA_STATUS_AUTO) {
     uint64_t next = 0;
     if (table->found_next_number_field) millpond_counter_next(table_->rows(), &next);

@@ -237,7 +237,6 @@ class Handler final : public handler {
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
   uint64_t bulk_counter_ = 0;
   BulkInsert::Duplicate duplicate_;   // The record that is shown points into it.
-  uint duplicate_index_ = 0;
   int last_own_error_ = 0;
   char error_text_[MYSQL_ERRMSG_SIZE] = {0};
 };

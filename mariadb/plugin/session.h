@@ -50,6 +50,11 @@ class Session {
   }
   void end();
 
+  // The index that had the last duplicate. It is not the handler's: where an update moves a row to
+  // another partition, the server asks the handler of the partition before.
+  void note_duplicate(uint index) { duplicate_index_ = index; }
+  uint duplicate_index() const { return duplicate_index_; }
+
   millpond_txn *txn() { return txn_; }
 
  private:
@@ -66,6 +71,7 @@ class Session {
   bool running_ = false;
   bool statement_ = false;
   std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.
+  uint duplicate_index_ = 0;
   bool unsynced_ = false;  // A commit apart may not be durable yet.
   std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
 };

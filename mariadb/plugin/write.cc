@@ -108,7 +108,7 @@ int Handler::change_row() {
     }
     if (result != MILLPOND_RC_OK) {
       bulk_.reset();
-      duplicate_index_ = table_->primary();
+      session_->note_duplicate(table_->primary());
       return bulk_error_of(result);
     }
   }
@@ -141,7 +141,7 @@ int Handler::end_bulk_insert() {
   int error = error_of(millpond_counter_next(table_->rows(), &next));
   if (!error) error = bulk_error_of(bulk->finish(ha_thd(), &duplicate_));
   if (error == HA_ERR_FOUND_DUPP_KEY) {
-    duplicate_index_ = duplicate_.index;
+    session_->note_duplicate(duplicate_.index);
     int shown = put_row(bytes_of(duplicate_.primary), bytes_of(duplicate_.value), table->record[0]);
     if (shown) error = shown;
   }
@@ -173,7 +173,7 @@ int Handler::change_now() {
   }
   if (rc == MILLPOND_RC_KEY_EXISTS) {
     uint index = entries_[conflict_.index].index;
-    duplicate_index_ = index == MAX_KEY ? table_->primary() : index;
+    session_->note_duplicate(index == MAX_KEY ? table_->primary() : index);
     if (int error = count_duplicate()) return error;
     return HA_ERR_FOUND_DUPP_KEY;
   }

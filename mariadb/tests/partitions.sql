@@ -62,3 +62,14 @@ SELECT id FROM t FORCE INDEX (by_v) WHERE v = 77;
 ALTER TABLE t AUTO_INCREMENT = 10;
 CHECK TABLE t;
 DROP TABLE p, t, wrong;
+
+-- An update that moves a row to another partition names the index whose key is there.
+CREATE TABLE moved (c1 INT, c2 INT, PRIMARY KEY (c2, c1), UNIQUE KEY k (c2)) ENGINE=Millpond
+  PARTITION BY RANGE (c2) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE);
+INSERT INTO moved VALUES (1, 1), (2, 20), (3, 30);
+UPDATE moved SET c2 = 20 WHERE c2 = 1;
+UPDATE moved SET c2 = 20 WHERE c2 = 30;
+UPDATE moved SET c1 = 2, c2 = 20 WHERE c2 = 1;
+INSERT INTO moved VALUES (4, 20);
+SELECT * FROM moved ORDER BY c2;
+DROP TABLE moved;

@@ -82,8 +82,9 @@ pub(crate) fn equal(left: &Outcome, right: &Outcome, order: Order) -> bool {
     answers && (warnings() || distinct(&left.warnings) == distinct(&right.warnings))
 }
 
-/// CHAR and VARCHAR: a temporary table makes one the other.
+/// CHAR and VARCHAR, and the four lengths of BLOB and TEXT: a temporary table makes one the other.
 const STRINGS: [u8; 2] = [253, 254];
+const LONG_STRINGS: [u8; 4] = [249, 250, 251, 252];
 
 /// The flag of a column without a sign. Other flags, such as those of keys and NULL, and lengths
 /// depend on whether the plan has a temporary table.
@@ -91,7 +92,8 @@ const UNSIGNED: u16 = 32;
 
 fn described_alike(left: &[Column], right: &[Column]) -> bool {
     let alike = |(a, b): (&Column, &Column)| {
-        let kinds = a.kind == b.kind || [a.kind, b.kind].iter().all(|kind| STRINGS.contains(kind));
+        let both = |kinds: &[u8]| kinds.contains(&a.kind) && kinds.contains(&b.kind);
+        let kinds = a.kind == b.kind || both(&STRINGS) || both(&LONG_STRINGS);
         a.name == b.name && kinds && a.charset == b.charset && (a.flags ^ b.flags) & UNSIGNED == 0
     };
     left.len() == right.len() && left.iter().zip(right).all(alike)

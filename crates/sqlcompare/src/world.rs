@@ -4,20 +4,22 @@
 use crate::answer::{Answer, Outcome};
 use crate::case::Step;
 use crate::client::Client;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 
 /// The databases and their engines.
 const SIDES: [(&str, &str); 2] = [("cmp_innodb", "InnoDB"), ("cmp_millpond", "Millpond")];
 
-/// A note beside the error of a statement that sorts. Whether it sorts is the plan's choice.
-const SORT_ABORTED: &[u8] = b"1028";
+/// A note beside the error of a statement that sorts, which is the plan's choice, and a warning
+/// that the server's statistics tables were locked, by the other side.
+const UNRELATED: [&[u8]; 2] = [b"1028", b"1177"];
 
 /// The two databases.
 pub(crate) struct World {
     socket: PathBuf,
     sessions: BTreeMap<char, [Client; 2]>,
+    serializable: BTreeSet<char>,
 }
 
 impl World {
@@ -34,7 +36,7 @@ impl World {
                 }
             }
         }
-        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new() })
+        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new(), serializable: BTreeSet::new() })
     }
 
     /// Runs a statement on both sides at the same moment. Returns the outcomes of InnoDB and of
@@ -44,12 +46,21 @@ impl World {
             let clients = [connect(&self.socket, 0)?, connect(&self.socket, 1)?];
             self.sessions.insert(step.session, clients);
         }
+        if step.sql.ends_with(" SERIALIZABLE") {
+            self.serializable.insert(step.session);
+        }
         let Some(clients) = self.sessions.get_mut(&step.session) else { unreachable!("it was inserted") };
         let [left, right] = answers(clients, &step.sql)?;
         let warned = left.has_warnings() || right.has_warnings();
         let warnings = if warned { answers(clients, "SHOW WARNINGS")? } else { [none(), none()] };
         let [first, second] = warnings;
         Ok([outcome(left, first, 0), outcome(right, second, 1)])
+    }
+
+    /// Tells whether a session has been at the level SERIALIZABLE. It may have another one by now,
+    /// with a transaction that began before.
+    pub(crate) fn was_serializable(&self, session: char) -> bool {
+        self.serializable.contains(&session)
     }
 
     /// Returns how many rows of InnoDB's table fit a condition, uncommitted ones included.
@@ -98,7 +109,8 @@ fn outcome(mut answer: Answer, warnings: Answer, side: usize) -> Outcome {
         Answer::Done { .. } => {}
     }
     let mut warnings = warnings.rows().to_vec();
-    warnings.retain(|row| row.get(1).is_none_or(|code| code.as_deref() != Some(SORT_ABORTED)));
+    let unrelated = |code: &Option<Vec<u8>>| code.as_deref().is_some_and(|code| UNRELATED.contains(&code));
+    warnings.retain(|row| !row.get(1).is_some_and(unrelated));
     warnings.iter_mut().flatten().flatten().for_each(|value| mask(value, side));
     Outcome { answer, warnings }
 }

@@ -236,6 +236,11 @@ impl Table {
         Some(parts.join(", "))
     }
 
+    /// Tells whether a generated column is VIRTUAL, or STORED, or either for "".
+    pub(super) fn has_generated(&self, how: &str) -> bool {
+        self.columns.iter().filter_map(|column| column.generated.as_ref()).any(|text| text.ends_with(how))
+    }
+
     /// Returns the columns that statements can give values to.
     pub(super) fn writable(&self) -> Vec<&Column> {
         self.columns.iter().filter(|column| column.generated.is_none()).collect()
@@ -264,6 +269,7 @@ impl Column {
             0..12 if self.auto => "NULL".to_owned(),
             5 => "DEFAULT".to_owned(),
             6 if !self.nullable => "NULL".to_owned(),
+            8 if self.kind.family == Family::Temporal => "'2001-09-09 01:46:40.987654'".to_owned(),
             7 => (*rng.pick(&["'abc'", "99999999999999999999", "-1", "''", "'2021-13-45'"])).to_owned(),
             _ => self.known(rng),
         }

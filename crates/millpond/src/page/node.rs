@@ -522,7 +522,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// Returns row `i`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub(crate) fn row(&self, i: u16) -> Row<'a> {
         let RowAt { version, flags, value, .. } = self.row_at(i);

@@ -12,7 +12,7 @@ use crate::history::{Contents, difference};
 use crate::subject::{SMALL, Shape};
 use base::prng::Prng;
 use base::sync::sim::{self, WorldOptions, pause};
-use millpond::{Db, Error, Transaction};
+use millpond::{CheckReport, Db, Error, Transaction};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -164,6 +164,24 @@ impl SmallDatabase {
         }
     }
 
+    /// Checks the database. Returns the report if it says anything. A prepared transaction may keep
+    /// its versions until it is decided, in the last turn; afterwards purge may need some time,
+    /// because a world may let other threads run first.
+    fn check(&self, db: &Db, turn: usize) -> millpond::Result<Option<CheckReport>> {
+        const TRIES: u32 = 10;
+        for _ in 0..TRIES {
+            let report = db.check()?;
+            if !report.is_clean() || report.unreachable_pages.is_some_and(|pages| pages > 0) {
+                return Ok(Some(report));
+            }
+            if turn < 2 || report.unreachable_pages == Some(0) {
+                return Ok(None);
+            }
+            pause(400_000);
+        }
+        db.check().map(Some)
+    }
+
     fn judge(&self, image: &MemDisk, path: &Path) -> Result<Outcome, String> {
         let db = match open(image, 2) {
             Ok(db) => db,
@@ -190,15 +208,12 @@ impl SmallDatabase {
             if found != expected {
                 return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &expected)));
             }
-            match db.check() {
-                Ok(report) if report.is_clean() && (turn == 0 || report.unreachable_pages == Some(0)) => {}
-                Ok(report) if report.is_clean() => {
-                    // A prepared transaction may keep its versions until it is decided.
-                    if turn == 2 {
-                        return Err(format!("{when}, {:?} pages are unreachable", report.unreachable_pages));
-                    }
+            match self.check(&db, turn) {
+                Ok(None) => {}
+                Ok(Some(report)) if report.is_clean() => {
+                    return Err(format!("{when}, {:?} pages are unreachable", report.unreachable_pages));
                 }
-                Ok(_) => return Ok(Outcome::Named),
+                Ok(Some(_)) => return Ok(Outcome::Named),
                 Err(error) => return named(path, when, &error),
             }
             if turn == 1 {

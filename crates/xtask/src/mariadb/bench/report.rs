@@ -15,8 +15,9 @@ pub(super) struct Value {
     part: Option<&'static str>,
     ours: Vec<Run>,
     theirs: Vec<Run>,
-    /// The server's own engine, and its rate.
-    pub(super) beside: Option<(&'static str, f64)>,
+    /// What else ran, and its rate: the server's own engine, Millpond with commits that do not
+    /// wait.
+    pub(super) beside: Vec<(&'static str, f64)>,
 }
 
 fn one(rate: f64) -> Vec<Run> {
@@ -25,7 +26,7 @@ fn one(rate: f64) -> Vec<Run> {
 
 impl Value {
     pub(super) fn new(unit: &'static str) -> Value {
-        Value { unit, part: None, ours: Vec::new(), theirs: Vec::new(), beside: None }
+        Value { unit, part: None, ours: Vec::new(), theirs: Vec::new(), beside: Vec::new() }
     }
 
     /// Returns a figure that is measured once.
@@ -113,15 +114,16 @@ impl Row {
         let ratio = self.value.ratio().map_or(String::new(), |ratio| {
             format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high)
         });
-        let beside =
-            self.value.beside.map_or(String::new(), |(name, rate)| format!("{name} {}", short(rate)));
+        let beside: Vec<String> =
+            self.value.beside.iter().map(|(name, rate)| format!("{name} {}", short(*rate))).collect();
         let (ours, theirs) = (rate(&self.value.ours), rate(&self.value.theirs));
         let (must, aim) = (self.workload.must, self.workload.aim);
         format!(
-            "{:28} | {ours:>9} | {theirs:>9} | {:15} | {ratio:22} | {must:4} | {aim:4} | {:3} | {beside}",
+            "{:28} | {ours:>9} | {theirs:>9} | {:15} | {ratio:22} | {must:4} | {aim:4} | {:3} | {}",
             self.name(),
             self.value.unit,
-            self.verdict()
+            self.verdict(),
+            beside.join(", ")
         )
     }
 
@@ -149,7 +151,8 @@ impl Row {
             "must": self.workload.must,
             "aim": self.workload.aim,
             "verdict": self.verdict(),
-            "beside": self.value.beside.map(|(engine, value)| json!({ "engine": engine, "value": value })),
+            "beside": self.value.beside.iter().map(|(name, value)| json!({ "name": name, "value": value }))
+                .collect::<Vec<_>>(),
         })
     }
 }

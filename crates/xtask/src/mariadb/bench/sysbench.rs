@@ -135,7 +135,8 @@ pub(super) fn status(server: &Server, name: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("the server has no figure {name}"))
 }
 
-/// Makes InnoDB write its dirty pages, so that it does not do so in the other's time.
+/// Makes InnoDB write its dirty pages, and waits for Millpond's purge, so that neither works in the
+/// other's time.
 pub(super) fn settle(server: &Server) -> Result<(), String> {
     let set = |value: &str| {
         let set = format!("SET GLOBAL innodb_max_dirty_pages_pct = {value}");
@@ -146,6 +147,12 @@ pub(super) fn settle(server: &Server) -> Result<(), String> {
     while status(server, "Innodb_buffer_pool_pages_dirty")? > 0.0 {
         if began.elapsed() > PATIENCE {
             return Err("InnoDB does not write its dirty pages".into());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    while status(server, "Millpond_history_transactions")? > 0.0 {
+        if began.elapsed() > PATIENCE {
+            return Err("Millpond does not purge".into());
         }
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -35,6 +35,8 @@ pub(super) struct Workload {
     pub(super) aim: f64,
     /// An engine that shows the server's own cost.
     pub(super) beside: Option<&'static str>,
+    /// Whether each transaction writes, so that the wait for the log is a part of it.
+    pub(super) durable_writes: bool,
 }
 
 const PAIRS: usize = 5;
@@ -43,7 +45,7 @@ const PAIRS_OF_READS: usize = 9;
 
 const fn writes(name: &'static str, script: &'static str, clients: u32) -> Workload {
     let kind = Kind::Sysbench { script };
-    Workload { name, kind, clients, pairs: PAIRS, must: 1.5, aim: 2.5, beside: None }
+    Workload { name, kind, clients, pairs: PAIRS, must: 1.5, aim: 2.5, beside: None, durable_writes: true }
 }
 
 const fn beside(engine: &'static str, workload: Workload) -> Workload {
@@ -52,19 +54,52 @@ const fn beside(engine: &'static str, workload: Workload) -> Workload {
 
 const fn reads(name: &'static str, script: &'static str) -> Workload {
     let kind = Kind::Sysbench { script };
-    Workload { name, kind, clients: 16, pairs: PAIRS_OF_READS, must: 0.97, aim: 1.15, beside: None }
+    Workload {
+        name,
+        kind,
+        clients: 16,
+        pairs: PAIRS_OF_READS,
+        must: 0.97,
+        aim: 1.15,
+        beside: None,
+        durable_writes: false,
+    }
 }
 
 const fn hot_row(name: &'static str, clients: u32) -> Workload {
-    Workload { name, kind: Kind::HotRow, clients, pairs: PAIRS, must: 1.0, aim: 3.0, beside: None }
+    Workload {
+        name,
+        kind: Kind::HotRow,
+        clients,
+        pairs: PAIRS,
+        must: 1.0,
+        aim: 3.0,
+        beside: None,
+        durable_writes: false,
+    }
 }
 
 /// All workloads, in the order in which they run: the tables grow only at the end.
 pub(super) const ALL: &[Workload] = &[
-    Workload { name: "space", kind: Kind::Space, clients: 0, pairs: 1, must: 1.0, aim: 0.8, beside: None },
+    Workload {
+        name: "space",
+        kind: Kind::Space,
+        clients: 0,
+        pairs: 1,
+        must: 1.0,
+        aim: 0.8,
+        beside: None,
+        durable_writes: false,
+    },
     beside("MEMORY", reads("point-select", "oltp_point_select")),
     reads("read-only", "oltp_read_only"),
-    Workload { pairs: PAIRS, must: 1.2, aim: 1.6, ..reads("read-write", "oltp_read_write") },
+    Workload {
+        pairs: PAIRS,
+        must: 1.2,
+        aim: 1.6,
+        durable_writes: true,
+        ..reads("read-write", "oltp_read_write")
+    },
     writes("update-index-16", "oltp_update_index", 16),
     writes("update-index-64", "oltp_update_index", 64),
     beside("MEMORY", writes("update-non-index-16", "oltp_update_non_index", 16)),
@@ -73,10 +108,28 @@ pub(super) const ALL: &[Workload] = &[
     writes("write-only-64", "oltp_write_only", 64),
     hot_row("hot-row-16", 16),
     hot_row("hot-row-256", 256),
-    Workload { name: "cpu", kind: Kind::Cpu, clients: 8, pairs: 1, must: 1.5, aim: 0.7, beside: None },
+    Workload {
+        name: "cpu",
+        kind: Kind::Cpu,
+        clients: 8,
+        pairs: 1,
+        must: 1.5,
+        aim: 0.7,
+        beside: None,
+        durable_writes: false,
+    },
     beside("BLACKHOLE", writes("insert-16", "oltp_insert", 16)),
     beside("BLACKHOLE", writes("insert-64", "oltp_insert", 64)),
-    Workload { name: "alter", kind: Kind::Alter, clients: 1, pairs: 3, must: 1.2, aim: 2.0, beside: None },
+    Workload {
+        name: "alter",
+        kind: Kind::Alter,
+        clients: 1,
+        pairs: 3,
+        must: 1.2,
+        aim: 2.0,
+        beside: None,
+        durable_writes: false,
+    },
 ];
 
 /// Returns the workloads of these names, or all if there is no name. A name may be the beginning

@@ -14,6 +14,7 @@ mod failure;
 mod figures;
 mod progress;
 mod recorder;
+mod recording;
 mod report;
 mod result;
 mod run_dir;

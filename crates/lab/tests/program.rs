@@ -259,6 +259,11 @@ fn a_finished_load_is_reused_only_by_runs_with_the_same_load() {
     scratch.ok("check db");
     scratch.ok("recover --eager db");
     assert!(!scratch.ok("inspect db root").is_empty());
+    // Two runs, a check and a recovery at least.
+    let recorded = scratch.ok("inspect db recorder --all");
+    let sessions = recorded.split_once("samples of ").and_then(|(_, rest)| rest.split(' ').next()).unwrap();
+    assert!(sessions.parse::<u32>().unwrap() >= 4, "{recorded}");
+    assert!(scratch.refused(2, "inspect db recorder --figures comits").contains("no figure comits"));
     assert!(!scratch.ok("inspect db table sbtest1").is_empty());
     assert_eq!(scratch.names(), ["db", "out.json"]);
 }

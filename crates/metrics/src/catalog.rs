@@ -230,6 +230,12 @@ catalog! {
     RecoveryRedoBytes "recovery_redo_bytes" Bytes Gauge "Redo above the checkpoint found at open.";
     TornPagesRestored "torn_pages_restored" Pages Counter "Torn pages restored from the doublewrite.";
 
+    // The flight recorder.
+    RecorderSamples "recorder_samples" Count Counter "Samples of all metrics that the flight recorder has written.";
+    RecorderBytes "recorder_bytes" Bytes Counter "Bytes of these samples.";
+    RecorderUsTotal "recorder_us_total" Microseconds Counter "Time that the flight recorder took.";
+    RecorderFailures "recorder_failures" Count Counter "Samples that could not be written, for example because the disk was full. After one the recorder rests for a minute.";
+
     // The instance.
     Durable "durable" Flag Gauge "1 if synced data survives a power cut; 0 in memory, and if a directory is on a memory file system.";
     DirectIo "direct_io" Flag Gauge "1 if the pages file and the log bypass the page cache; 0 if the file system refuses that.";

@@ -4,7 +4,7 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of buckets. All values from 2^34 µs (nearly five hours) on are in the last one.
-const BUCKETS: usize = 4 * 33;
+pub(crate) const BUCKETS: usize = 4 * 33;
 
 /// Returns the bucket of a value. Each value below 4 has a bucket of its own.
 #[must_use]
@@ -81,6 +81,17 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
+    /// Returns counts of buckets, with the sum and the maximum of their values.
+    pub(crate) fn of(buckets: &[u64], sum_us: u64, max_us: u64) -> HistogramCounts {
+        let end = buckets.iter().rposition(|n| *n > 0).map_or(0, |i| i + 1);
+        HistogramCounts { buckets: buckets[..end].to_vec(), sum_us, max_us }
+    }
+
+    /// Returns the counts of the buckets, trailing empty ones left out.
+    pub(crate) fn buckets(&self) -> &[u64] {
+        &self.buckets
+    }
+
     /// Returns how many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {

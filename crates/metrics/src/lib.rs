@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod labels;
 #[cfg(test)]
 mod page;
+pub mod recording;
 mod registry;
 mod render;
 mod snapshot;

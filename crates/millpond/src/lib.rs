@@ -180,6 +180,8 @@ mod reserve;
 
 mod context;
 
+mod recorder;
+
 mod page;
 
 mod log;

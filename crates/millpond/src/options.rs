@@ -13,6 +13,9 @@ const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
 /// batches.
 const IN_MEMORY_REDO_BYTES: u64 = 64 << 20;
 
+/// The shortest time between two samples of the flight recorder.
+const RECORDER_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
 /// Blocks of its log buffer. Half of them hold the redo of sixteen of the longest
 /// mini-transactions.
 const IN_MEMORY_RING_BLOCKS: usize = 512;
@@ -49,6 +52,7 @@ pub struct Options {
     pub(crate) history_disk_bytes: u64,
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
+    pub(crate) recorder_interval: Duration,
     pub(crate) tuning: Tuning,
 }
 
@@ -117,6 +121,7 @@ impl Options {
             history_disk_bytes: 32 << 30,
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
+            recorder_interval: Duration::from_secs(1),
             tuning: Tuning::default(),
         }
     }
@@ -218,6 +223,18 @@ impl Options {
         self
     }
 
+    /// How often the flight recorder writes all metrics to the file `recorder`, a ring of 8 MiB in
+    /// the directory of the database. At least 10 milliseconds; zero switches it off. Default: one
+    /// second, which is several hours of a busy database. [`inspect::recording`] reads it. A
+    /// database in memory has none.
+    ///
+    /// [`inspect::recording`]: crate::inspect::recording
+    #[must_use]
+    pub fn recorder_interval(mut self, interval: Duration) -> Options {
+        self.recorder_interval = interval;
+        self
+    }
+
     /// Holds the cleaner back until the redo since the checkpoint reaches this many bytes. For
     /// crash experiments.
     #[doc(hidden)]
@@ -274,6 +291,12 @@ impl Options {
         }
         if self.recovery_target.is_zero() {
             return misuse("a recovery target of 0: recovery takes time".into());
+        }
+        let interval = self.recorder_interval;
+        if !interval.is_zero() && interval < RECORDER_INTERVAL_MIN {
+            return misuse(format!(
+                "a recorder interval of {interval:?}: at least {RECORDER_INTERVAL_MIN:?}, or 0"
+            ));
         }
         Ok(())
     }

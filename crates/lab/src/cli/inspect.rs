@@ -1,10 +1,13 @@
 //! `millpond inspect DIR …`: shows what the files hold, without changing a byte.
 
 use super::print;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::recording::{self, View};
 use crate::run_dir::existing_database;
+use crate::units::parse_duration;
 use clap::Subcommand;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Show what a database's files hold
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,40 @@ enum InspectTarget {
     },
     /// The root: checkpoints, epochs, capacity
     Root,
+    /// The flight recorder: all metrics in the last hours, also of an open or crashed database
+    Recorder(Recorder),
+}
+
+/// What of the flight recorder is shown
+#[derive(Debug, clap::Args)]
+struct Recorder {
+    /// Only the end, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1m", conflicts_with = "all")]
+    last: Duration,
+    /// From the beginning
+    #[arg(long)]
+    all: bool,
+    /// A line for so much time at least
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
+    every: Duration,
+    /// These figures of docs/metrics.md instead of those that tell most; counters a second
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    figures: Vec<String>,
+    /// CSV
+    #[arg(long)]
+    csv: bool,
+}
+
+impl Recorder {
+    fn view(&self) -> View {
+        View {
+            last: (!self.all).then_some(self.last),
+            // A sample may come a little before its time.
+            every: self.every - (self.every / 10).min(Duration::from_millis(50)),
+            figures: self.figures.clone(),
+            csv: self.csv,
+        }
+    }
 }
 
 impl Inspect {
@@ -51,6 +88,10 @@ impl Inspect {
             InspectTarget::Tree { name } => millpond::inspect::tree(&self.dir, name)?,
             InspectTarget::Table { name } => millpond::inspect::table(&self.dir, name)?,
             InspectTarget::Root => millpond::inspect::root(&self.dir)?,
+            InspectTarget::Recorder(recorder) => {
+                let recording = millpond::inspect::recording(&self.dir)?;
+                recording::show(&recording, &recorder.view()).map_err(Failure::misuse)?
+            }
         };
         print(&format!("{}\n", text.trim_end()));
         Ok(())

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
+use crate::recorder::Recorder;
 use crate::recover::apply::{RedoHook, replay_memory};
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
@@ -40,13 +41,24 @@ pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, 
     }
 }
 
+/// Returns the flight recorder of a database that has files, unless it is switched off.
+fn recorder(opening: &Opening<'_>, db_id: u64) -> Option<Mutex<Recorder>> {
+    let Opening { context, paths, options, unlatched, .. } = opening;
+    let wanted =
+        !options.recorder_interval.is_zero() && !unlatched.disk.is_ephemeral() && !options.tuning.no_threads;
+    wanted.then(|| {
+        let interval = options.recorder_interval;
+        Mutex::new(Recorder::new(unlatched, &paths.dir, db_id, interval, &context.metrics))
+    })
+}
+
 /// Builds an engine that has still to replay its log.
 pub(super) fn build(
     opening: &Opening<'_>,
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { context, paths, options, opened_us } = opening;
+    let Opening { context, paths, options, opened_us, .. } = opening;
     let Context { vfs, poison, .. } = context;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
     let Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint } = recovery;
@@ -93,6 +105,7 @@ pub(super) fn build(
         opened_us: *opened_us,
         heap_trim: Mutex::new(HeapTrim::new(recovery_bytes)),
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
+        recorder: recorder(opening, root.db_id),
         replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),
         roster,

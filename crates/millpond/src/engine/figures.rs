@@ -1,7 +1,7 @@
 //! The engine's metrics: levels are read on request, and counters that parts keep for themselves
 //! are copied.
 
-use super::Engine;
+use super::{Engine, Shared};
 use crate::buffer::Pool;
 use metrics::{M, Snapshot};
 
@@ -20,7 +20,14 @@ impl Engine {
 
     /// Returns all metrics, with levels as they are now.
     pub(crate) fn metrics(&self) -> Snapshot {
-        let (shared, store) = (&self.shared, &self.store);
+        self.shared.metrics()
+    }
+}
+
+impl Shared {
+    /// Returns all metrics, with levels as they are now.
+    pub(super) fn metrics(&self) -> Snapshot {
+        let (shared, store) = (self, &self.store);
         let (metrics, log, pool) = (&store.metrics, &store.log, &store.pool);
         let now_us = shared.clock.now_us();
         let reserved = log.reserved_lsn();

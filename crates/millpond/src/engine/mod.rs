@@ -25,6 +25,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
 use crate::error::{Poison, Result};
 use crate::flush::batch::Flusher;
+use crate::recorder::Recorder;
 use crate::recover::txn_table::TxnTable;
 use crate::reserve::Reserve;
 use crate::store::Store;
@@ -98,6 +99,8 @@ struct Shared {
     heap_trim: Mutex<HeapTrim>,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     replay_checkpoint_us: u64,
+    /// None without a file, or if it is switched off.
+    recorder: Option<Mutex<Recorder>>,
     poison: Arc<Poison>,
     roster: Roster,
 }
@@ -126,6 +129,12 @@ impl Shared {
         Ok(if step? == PURGE_SLICE { Pause::None } else { Pause::For(BACKGROUND_NAP) })
     }
 
+    /// Takes a sample of the metrics if one is due.
+    fn record(&self) -> Pause {
+        let Some(recorder) = &self.recorder else { return Pause::For(HISTORY_NAP) };
+        Pause::us(recorder.lock().step(|| self.metrics()))
+    }
+
     /// Gives freed memory back to the system if [`pace::heap_trim`] says so. The history thread
     /// does this: while memory goes back no writer waits for it, because a writer that finds too
     /// much undo moves it itself.
@@ -151,9 +160,12 @@ impl Engine {
         self.shared.start_steps(Worker::Cleaner, move |shared| shared.clean(&mut cleaner).map(Pause::us))
     }
 
-    /// Starts the threads that revert and purge, grow the file, and move history to files.
-    /// REQUIRES: `txns` knows all trees.
+    /// Starts the threads that revert and purge, grow the file, move history to files, and record
+    /// the metrics. REQUIRES: `txns` knows all trees.
     pub(crate) fn start_background(&self) -> Result {
+        if self.shared.recorder.is_some() {
+            self.shared.start_steps(Worker::Recorder, |shared| Ok(shared.record()))?;
+        }
         let mut idle = 0;
         self.shared.start_steps(Worker::Purge, move |shared| shared.purge_step(&mut idle))?;
         let mut growth = Growth::default();
@@ -210,6 +222,10 @@ impl Engine {
         let drained = self.shared.drain(Force::Shutdown);
         let closed =
             drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
+        // What the last second was like, that of closing included.
+        if let Some(recorder) = &self.shared.recorder {
+            drop(recorder.lock().sample(|| self.shared.metrics()));
+        }
         *self.lock.lock() = None;
         closed
     }

@@ -30,6 +30,8 @@ pub(super) struct Opening<'o> {
     pub(super) context: Context,
     pub(super) paths: Paths,
     pub(super) options: &'o Options,
+    /// The same files as the caller gave them, for the flight recorder.
+    pub(super) unlatched: &'o Vfs,
     /// When opening began, microseconds of the clock.
     pub(super) opened_us: u64,
 }
@@ -61,10 +63,11 @@ impl Engine {
         let metrics = Arc::new(Metrics::new());
         let paths = Paths::new(dir, options);
         check_distinct(&paths)?;
+        let unlatched = vfs;
         let vfs = paths.with_descriptor_cache(vfs, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         let context = Context { vfs, metrics, poison: Arc::default() };
-        let opening = Opening { context, paths, options, opened_us };
+        let opening = Opening { context, paths, options, unlatched, opened_us };
 
         let inspected = opening.inspect(dir)?;
         let (adopted, recovery) = adopt::adopt(&opening, inspected)?;

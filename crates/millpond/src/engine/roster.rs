@@ -32,10 +32,13 @@ pub(super) enum Worker {
     Growth,
     /// Keeps history within its limits.
     History,
+    /// Writes the metrics to a file, now and then.
+    Recorder,
 }
 
 impl Worker {
-    const ALL: [Worker; 5] = [Worker::Log, Worker::Cleaner, Worker::Purge, Worker::Growth, Worker::History];
+    const ALL: [Worker; 6] =
+        [Worker::Log, Worker::Cleaner, Worker::Purge, Worker::Growth, Worker::History, Worker::Recorder];
 
     fn name(self) -> &'static str {
         match self {
@@ -44,6 +47,7 @@ impl Worker {
             Worker::Purge => "millpond-purge",
             Worker::Growth => "millpond-growth",
             Worker::History => "millpond-history",
+            Worker::Recorder => "millpond-recorder",
         }
     }
 
@@ -51,7 +55,7 @@ impl Worker {
     /// for a frame or for the log, which the threads of the second stage supply.
     fn stage(self) -> Stage {
         match self {
-            Worker::Purge | Worker::Growth | Worker::History => Stage::First,
+            Worker::Purge | Worker::Growth | Worker::History | Worker::Recorder => Stage::First,
             Worker::Log | Worker::Cleaner => Stage::Second,
         }
     }

@@ -33,6 +33,9 @@ mod walk;
 mod tests;
 
 use crate::error::Result;
+use crate::recorder;
+#[doc(inline)]
+pub use metrics::recording::{Recording, Sample, Samples};
 use std::path::Path;
 use vfs::Vfs;
 
@@ -61,4 +64,31 @@ pub fn tree(dir: &Path, name: &str) -> Result<String> {
 /// tree's number.
 pub fn table(dir: &Path, name: &str) -> Result<String> {
     table::view(&Vfs::os(), dir, name)
+}
+
+/// Reads what the flight recorder of a database has written: all metrics, once a second, for the
+/// last hours ([`Options::recorder_interval`]). The database may be open, closed or crashed.
+///
+/// [`Error::Io`] if there is no recording, [`Error::Corrupt`] if its head is damaged. Damage
+/// further on costs samples ([`Sample::after_gap`]).
+///
+/// [`Error::Io`]: crate::Error::Io
+/// [`Error::Corrupt`]: crate::Error::Corrupt
+/// [`Options::recorder_interval`]: crate::Options::recorder_interval
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("millpond-doc-recording-{}", std::process::id()));
+/// # let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(&dir)?;
+/// # db.create_table("accounts")?;
+/// # db.close()?;
+/// let recording = millpond::inspect::recording(&dir)?;
+/// for sample in recording.samples() {
+///     println!("{} µs: {} commits", sample.unix_us, sample.metrics.get("commits").unwrap());
+/// }
+/// # assert!(recording.samples().count() > 0);
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), millpond::Error>(())
+/// ```
+pub fn recording(dir: &Path) -> Result<Recording> {
+    recorder::read(&Vfs::os(), dir)
 }

@@ -32,6 +32,7 @@ const MODULES: &[&str] = &[
     "options",
     "reserve",
     "context",
+    "recorder",
     "page",
     "log",
     "buffer",

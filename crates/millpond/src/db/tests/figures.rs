@@ -330,6 +330,23 @@ fn waits_for_space(w: &Fixture, unmoved: &mut Unmoved) {
     });
 }
 
+/// The flight recorder writes samples. On a full disk it cannot, and nothing else notices.
+fn recorder(unmoved: &mut Unmoved) {
+    let w = fixture(&options().recorder_interval(Duration::from_millis(10)));
+    unmoved.until(&w.db, "recorder_samples", |_| short_pause());
+    w.disk.set_full(true);
+    unmoved.until(&w.db, "recorder_failures", |_| short_pause());
+    w.disk.set_full(false);
+    w.write(Durability::Sync, 0..10, 100);
+    assert_eq!(figure(&w.db, "poisoned"), 0);
+    let before = figure(&w.db, "recorder_samples");
+    w.db.close().unwrap();
+    let recording = crate::recorder::read(&w.disk.vfs(), Path::new(DIR)).unwrap();
+    let last = recording.samples().last().unwrap();
+    assert_eq!(recording.samples().count() as u64, before + 1, "closing takes the last sample");
+    assert_eq!((last.metrics.value(metrics::M::RowInserts), last.after_gap), (10, false));
+}
+
 /// Each reason to write pages, alone.
 fn forces(unmoved: &mut Unmoved) {
     let w = fixture(&options());
@@ -500,6 +517,7 @@ fn every_metric_of_the_catalog_changes() {
     common_calls(&mut unmoved);
     locks(&mut unmoved);
     contention(&mut unmoved);
+    recorder(&mut unmoved);
     forces(&mut unmoved);
     growth(&mut unmoved);
     history_limits(&mut unmoved);

@@ -315,3 +315,27 @@ fn a_panic_of_an_engine_thread_poisons_the_database_and_wakes_all_waiters() {
     assert!(error.contains("an engine thread panicked"), "{error}");
     assert!(engine.close().is_err());
 }
+
+/// Every operation of the flight recorder may fail: the database does not notice.
+#[test]
+fn a_recorder_that_cannot_write_stops_nothing() {
+    for kind in [OpKind::Open, OpKind::Create, OpKind::Read, OpKind::Write, OpKind::Rename, OpKind::Ask] {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let options = options().recorder_interval(Duration::from_millis(10));
+        // The second opening finds a file of the recorder.
+        for failing in [false, true] {
+            if failing {
+                disk.fail_on("recorder", FaultRule { kind, nth: 1, for_ever: true, fault: REFUSED });
+            }
+            let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options).unwrap();
+            engine.start_background().unwrap();
+            engine.checkpoint().unwrap();
+            engine.close().unwrap();
+            assert!(!engine.shared.poison.is_set(), "{kind:?}");
+            let failed = engine.metrics().get("recorder_failures").unwrap();
+            // The file exists, so nothing is created or renamed.
+            let used = failing && !matches!(kind, OpKind::Create | OpKind::Rename);
+            assert_eq!(failed > 0.0, used, "{kind:?}");
+        }
+    }
+}

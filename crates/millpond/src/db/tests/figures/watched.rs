@@ -31,7 +31,7 @@ struct Counts {
 struct WatchedState {
     counts: Mutex<Counts>,
     freed: Condvar,
-    /// If true, neither pages nor undo find space.
+    /// If true, neither pages nor undo nor the recorder find space.
     full: AtomicBool,
     /// If true, syncs fail.
     broken: AtomicBool,
@@ -148,7 +148,9 @@ impl Interceptor for WatchedState {
     }
     fn write(&self, file: &dyn File, path: &Path, op: WriteOp<'_>) -> io::Result<()> {
         let grows = op.offset + op.bytes.len() as u64 > file.len()?;
-        let limited = is_pages(path) || path.parent().is_some_and(|dir| dir.ends_with("undo"));
+        let limited = is_pages(path)
+            || path.ends_with("recorder")
+            || path.parent().is_some_and(|dir| dir.ends_with("undo"));
         if limited && grows && self.full.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::StorageFull.into());
         }

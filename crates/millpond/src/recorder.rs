@@ -1,0 +1,260 @@
+//! The flight recorder (Ob4): a thread of its own writes a sample of all metrics to the file
+//! `recorder`, once a second, in a ring of 8 MiB. So the last hours can be read while the database
+//! is open, and after a crash. The format is [`metrics::recording`].
+//!
+//! Nothing is synced: a killed process leaves all of it, a power cut may take the last half minute.
+//! A failure (a full disk) stops the recorder for a minute and is counted; nothing else notices it.
+//! So its file is not behind the latch of the first failure ([`vfs::fail_stop`]), and the recorder
+//! goes on when the database is poisoned.
+
+use crate::error::{Error, Result};
+use metrics::recording::{Moment, Recording, Writer};
+use metrics::{M, Metrics, Snapshot};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::{Create, File, OpenMode, Vfs};
+
+/// The name of the file.
+const NAME: &str = "recorder";
+/// The name of a file that another version has made, or that is damaged. The last one is kept.
+const OLD_NAME: &str = "recorder.old";
+/// Chunks of a new file: 8 MiB.
+const CHUNKS: u32 = 32;
+/// No sample is tried for so long after a failure.
+const RETRY_US: u64 = 60_000_000;
+/// A file that is longer is no recording, bytes.
+const LENGTH_MAX: u64 = 1 << 30;
+
+/// The recorder of an open database.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    vfs: Vfs,
+    dir: PathBuf,
+    db_id: u64,
+    interval_us: u64,
+    metrics: Arc<Metrics>,
+    open: Option<(Arc<dyn File>, Writer)>,
+    /// When the next sample is due, microseconds of the clock.
+    next_us: u64,
+}
+
+impl Recorder {
+    /// Makes the recorder of the database in `dir`. REQUIRES: `vfs` is without the latch of the
+    /// first failure.
+    pub(crate) fn new(
+        vfs: &Vfs,
+        dir: &Path,
+        db_id: u64,
+        interval: Duration,
+        metrics: &Arc<Metrics>,
+    ) -> Recorder {
+        Recorder {
+            vfs: vfs.clone(),
+            dir: dir.to_owned(),
+            db_id,
+            interval_us: u64::try_from(interval.as_micros()).unwrap_or(u64::MAX),
+            metrics: Arc::clone(metrics),
+            open: None,
+            next_us: 0,
+        }
+    }
+
+    /// Takes a sample if one is due. Returns the microseconds until the next one.
+    pub(crate) fn step(&mut self, snapshot: impl FnOnce() -> Snapshot) -> u64 {
+        let now_us = self.vfs.clock.now_us();
+        if now_us < self.next_us {
+            return self.next_us - now_us;
+        }
+        // Samples that are late by a whole interval are left out.
+        let due = self.next_us + self.interval_us;
+        self.next_us = if due > now_us { due } else { now_us + self.interval_us };
+        if self.sample(snapshot).is_err() {
+            self.next_us = self.next_us.max(now_us + RETRY_US);
+        }
+        self.next_us - now_us
+    }
+
+    /// Takes a sample now. After a failure the next one is behind the last that is whole.
+    pub(crate) fn sample(&mut self, snapshot: impl FnOnce() -> Snapshot) -> Result {
+        let began_us = self.vfs.clock.now_us();
+        let sampled = self.write(began_us, snapshot);
+        match &sampled {
+            Ok(bytes) => {
+                self.metrics.add(M::RecorderSamples, 1);
+                self.metrics.add(M::RecorderBytes, *bytes);
+            }
+            Err(_) => {
+                self.open = None;
+                self.metrics.add(M::RecorderFailures, 1);
+            }
+        }
+        self.metrics.add(M::RecorderUsTotal, self.vfs.clock.now_us().saturating_sub(began_us));
+        sampled.map(drop)
+    }
+
+    fn write(&mut self, clock_us: u64, snapshot: impl FnOnce() -> Snapshot) -> Result<u64> {
+        if self.open.is_none() {
+            self.open = Some(self.open_file()?);
+        }
+        let Some((file, writer)) = &mut self.open else { return Ok(0) };
+        let when = Moment { clock_us, unix_seconds: self.vfs.clock.unix_seconds() };
+        let piece = writer.sample(when, &snapshot());
+        let path = self.dir.join(NAME);
+        file.write_at(&piece.bytes, piece.offset).map_err(|e| Error::io("write", &path, e))?;
+        Ok(piece.bytes.len() as u64)
+    }
+
+    /// Opens the file to continue it, or makes a new one.
+    fn open_file(&self) -> Result<(Arc<dyn File>, Writer)> {
+        let path = self.dir.join(NAME);
+        let mode = OpenMode { create: Create::Never, direct: false, read_only: false };
+        match self.vfs.disk.open(&path, mode) {
+            Ok(file) => {
+                let mut failed = None;
+                let writer = Writer::resume(self.db_id, |offset, length| {
+                    read_part(&*file, offset, length).unwrap_or_else(|e| {
+                        failed = Some(e);
+                        Vec::new()
+                    })
+                });
+                if let Some(e) = failed {
+                    return Err(Error::io("read", &path, e));
+                }
+                if let Some(writer) = writer {
+                    return Ok((file, writer));
+                }
+                let old = self.dir.join(OLD_NAME);
+                self.vfs.disk.rename(&path, &old).map_err(|e| Error::io("rename", &path, e))?;
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("open", &path, e)),
+        }
+        let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+        let (head, writer) = Writer::create(self.db_id, CHUNKS);
+        let file = self.vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;
+        file.write_at(&head, 0).map_err(|e| Error::io("write", &path, e))?;
+        Ok((file, writer))
+    }
+}
+
+/// Reads a part of a file; less where it ends.
+fn read_part(file: &dyn File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let there = file.len()?.saturating_sub(offset).min(length as u64);
+    let mut bytes = vec![0; there as usize];
+    if there > 0 {
+        file.read_at(&mut bytes, offset)?;
+    }
+    Ok(bytes)
+}
+
+/// Reads the recording of the database in `dir`, also one that is open.
+pub(crate) fn read(vfs: &Vfs, dir: &Path) -> Result<Recording> {
+    let path = dir.join(NAME);
+    let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+    let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
+    let length = file.len().map_err(|e| Error::io("read", &path, e))?;
+    if !(1..=LENGTH_MAX).contains(&length) {
+        let what = format!("it is no recording of metrics: its length is {length} bytes");
+        return Err(Error::corrupt(&path, what));
+    }
+    let bytes = read_part(&*file, 0, length as usize).map_err(|e| Error::io("read", &path, e))?;
+    Recording::new(bytes).map_err(|damaged| Error::corrupt(&path, damaged.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::mem::MemDisk;
+
+    const DB: u64 = 9;
+    const INTERVAL: Duration = Duration::from_micros(50);
+
+    /// A recorder on a disk in memory, and the time that passes.
+    struct Rig {
+        disk: MemDisk,
+        vfs: Vfs,
+        metrics: Arc<Metrics>,
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            let disk = MemDisk::default();
+            let vfs = disk.vfs(1);
+            vfs.disk.create_dir(Path::new("/db")).unwrap();
+            Rig { disk, vfs, metrics: Arc::new(Metrics::new()) }
+        }
+
+        fn recorder(&self) -> Recorder {
+            Recorder::new(&self.vfs, Path::new("/db"), DB, INTERVAL, &self.metrics)
+        }
+
+        /// Adds a commit and takes a sample.
+        fn sample(&self, recorder: &mut Recorder) -> Result {
+            self.metrics.add(M::Commits, 1);
+            recorder.sample(|| self.metrics.snapshot())
+        }
+
+        /// Returns the commits of all samples on the disk.
+        fn commits(&self) -> Vec<u64> {
+            let recording = read(&self.vfs, Path::new("/db")).unwrap();
+            recording.samples().map(|sample| sample.metrics.value(M::Commits)).collect()
+        }
+    }
+
+    #[test]
+    fn samples_are_taken_when_they_are_due() {
+        let rig = Rig::new();
+        let mut recorder = rig.recorder();
+        // Each look at the clock of this disk is a microsecond later than the one before.
+        for _ in 0..3_000 {
+            let pause_us = recorder.step(|| rig.metrics.snapshot());
+            assert!((1..=50).contains(&pause_us));
+        }
+        let (taken, now_us) = (rig.metrics.get(M::RecorderSamples), rig.vfs.clock.now_us());
+        assert!((now_us / 50..=now_us / 50 + 1).contains(&taken), "{taken} samples in {now_us} µs");
+        assert!(rig.metrics.get(M::RecorderBytes) > 0 && rig.metrics.get(M::RecorderUsTotal) > 0);
+    }
+
+    #[test]
+    fn a_later_open_continues_the_file() {
+        let rig = Rig::new();
+        for _ in 0..3 {
+            rig.sample(&mut rig.recorder()).unwrap();
+        }
+        let recording = read(&rig.vfs, Path::new("/db")).unwrap();
+        let sessions: Vec<u64> = recording.samples().map(|sample| sample.session).collect();
+        assert_eq!((rig.commits(), sessions), (vec![1, 2, 3], vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn a_full_disk_is_counted_and_later_samples_are_behind_the_last_whole_one() {
+        let rig = Rig::new();
+        let mut recorder = rig.recorder();
+        rig.sample(&mut recorder).unwrap();
+        // Room for a part of a sample.
+        rig.disk.limit(Some(rig.disk.used() + 10));
+        assert!(matches!(rig.sample(&mut recorder), Err(Error::DiskFull { .. })));
+        assert_eq!(rig.metrics.get(M::RecorderFailures), 1);
+        assert_eq!(rig.commits(), [1]);
+        rig.disk.limit(None);
+        rig.sample(&mut recorder).unwrap();
+        assert_eq!(rig.commits(), [1, 3]);
+        rig.disk.limit(Some(rig.disk.used()));
+        recorder.next_us = 0;
+        assert!(recorder.step(|| rig.metrics.snapshot()) > RETRY_US / 2, "it rests");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_continued_is_kept_under_another_name() {
+        let rig = Rig::new();
+        rig.sample(&mut rig.recorder()).unwrap();
+        rig.disk.flip(Path::new("/db/recorder"), 30, 1).unwrap();
+        let error = read(&rig.vfs, Path::new("/db")).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        rig.sample(&mut rig.recorder()).unwrap();
+        assert_eq!(rig.vfs.disk.list(Path::new("/db")).unwrap(), [NAME, OLD_NAME]);
+        assert_eq!(rig.commits(), [2]);
+    }
+}

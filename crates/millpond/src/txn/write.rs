@@ -5,7 +5,7 @@ use super::admission::WriteAdmission;
 use super::lock::{Conflict, Locked, conflict_of};
 use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
-use crate::buffer::PageWrite;
+use crate::buffer::{FetchHint, PageWrite};
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::mtr::Mtr;
@@ -189,9 +189,14 @@ impl Txns {
         // The chain is written before the row that links it. So the row is locked first: a conflict
         // then costs nothing.
         admission.leave();
-        let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
+        let nothing = if matches!(new, New::Insert(_)) && self.finds_row(&write)? {
+            true
+        } else {
+            let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
+            changes_nothing(new, matches!(locked, Locked::Present(_)))
+        };
         admission.enter_again()?;
-        if changes_nothing(new, matches!(locked, Locked::Present(_))) {
+        if nothing {
             return Ok(Wrote::Nothing);
         }
         let stream = self.stream_of(txn);
@@ -215,6 +220,27 @@ impl Txns {
             // read again. If the pages cannot be freed, the transaction does not go on.
             Err(_) => self.rollback_to(txn, mark, rules).and(wrote),
             Ok(_) => wrote,
+        }
+    }
+
+    /// Tells whether an insert finds a row. Such a row need not be locked exclusively, so the
+    /// insert does not wait for those who read it. REQUIRES: no latch held.
+    fn finds_row(&self, write: &RowWrite<'_>) -> Result<bool> {
+        let RowWrite { txn, tree, key, .. } = *write;
+        let mut held = HeldPiece::default();
+        loop {
+            let guess = txn.leaf_cache.get(tree, key);
+            let page = tree.leaf_read_cached(&self.store, guess, key, FetchHint::Normal)?;
+            let leaf = Leaf::new(&page);
+            let present = |slot: &u16| leaf.row(*slot).flags & DELETED == 0;
+            let Some(slot) = leaf.search(key).ok().filter(present) else { return Ok(false) };
+            match self.judge_write(write, leaf, Ok(slot))? {
+                Judged::Conflict(conflict) => {
+                    drop(page);
+                    self.wait_out(txn, tree, key, conflict, &mut held)?;
+                }
+                Judged::Nothing | Judged::Change { .. } => return Ok(true),
+            }
         }
     }
 

@@ -77,6 +77,22 @@ fn a_row_that_was_missing_cannot_be_inserted() {
     }
 }
 
+/// Whatever the length of its value.
+#[test]
+fn an_insert_that_finds_a_row_waits_for_none_of_its_readers() {
+    let (_disk, db, t) = filled(3);
+    let reader = serial(&db);
+    assert_eq!(reader.range(&t, ..).unwrap().count(), 3);
+    for level in LEVELS {
+        for bytes in [10, 20_000] {
+            let mut writer = at(&db, level);
+            let value = vec![1; bytes];
+            assert!(matches!(writer.insert(&t, &key(10), &value), Err(Error::KeyExists)), "{bytes}");
+            assert!(waits(writer.insert(&t, &key(11), &value)), "{bytes}");
+        }
+    }
+}
+
 #[test]
 fn a_range_locks_its_gaps_and_no_more() {
     let (_disk, db, t) = filled(200); // several leaves

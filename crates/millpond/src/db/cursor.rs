@@ -22,7 +22,10 @@ use std::ops::RangeBounds;
 const FIRST_RUN: u16 = 4;
 /// From this length on a run is as long as its leaf.
 const LONG_RUN: u16 = 256;
-/// The most rows that one fetch locks before they are asked for, where only their range is locked.
+/// Where only the range of rows is locked, a fetch locks this part of the rows that the scan has
+/// read before they are asked for, and at most so many. A statement that wants the first few rows
+/// locks no others; a long scan pays little for that.
+const LOCK_AHEAD_PART: usize = 4;
 const LOCK_AHEAD_MAX: usize = 64;
 
 /// Where [`Cursor::seek`] looks for a row.
@@ -126,8 +129,10 @@ struct Run {
     at: usize,
     /// Where the table goes on behind the run; none at the end.
     next: Option<Vec<u8>>,
-    /// How many rows the next run copies.
+    /// How many rows the next run copies, without locks.
     most: u16,
+    /// How many rows have been copied since the seek, with locks.
+    read: usize,
     progress: Progress,
     scan_start: ScanStart,
 }
@@ -259,7 +264,7 @@ impl Cursor {
             }
         };
         self.key.clone_from(if backward { part.to.as_ref().unwrap_or(&part.from) } else { &part.from });
-        self.run.most = self.first_run;
+        (self.run.most, self.run.read) = (self.first_run, 0);
         (self.run.scan_start, self.run.progress) = (ScanStart::default(), Progress::default());
         let Some(_held) = self.fill(tx, backward, Some(part))? else { return Ok(None) };
         self.show_first(tx)?;
@@ -471,15 +476,15 @@ impl Cursor {
         let max = match locks.rows {
             // A row is locked when it is returned and not before.
             Some(_) => 1,
-            None => usize::from(run.most).min(LOCK_AHEAD_MAX),
+            None => (run.read / LOCK_AHEAD_PART).clamp(1, LOCK_AHEAD_MAX),
         };
-        run.most = run.most.saturating_mul(2);
         run.found.clear();
         txns.owner(tx.txn()).expect_new_lock();
         let how = LockingScan { locks, rules, backward: part.backward, max, peeks };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         let read = txns.lock_range(tx.txn(), range, how, &mut run.scan_start, &mut run.found);
         run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);
+        run.read = run.read.saturating_add(run.found.len());
         run.locked = true;
         Ok(())
     }

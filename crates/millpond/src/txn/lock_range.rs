@@ -9,8 +9,8 @@ use super::scan::{Next, ScanRange};
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::buffer::{FetchHint, PageRead};
-use crate::error::Result;
-use crate::lock::{KeyRange, Mode, ScanStart, WriterWait};
+use crate::error::{Error, Result};
+use crate::lock::{KeyRange, Mode, ScanStart, Wait, WriterWait};
 use crate::page::node::{DELETED, Key, Leaf, Row};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
@@ -45,7 +45,8 @@ pub(crate) struct LockingScan {
     pub(crate) rules: Rules,
     /// In falling key order.
     pub(crate) backward: bool,
-    /// The scan stops after this many rows.
+    /// The scan stops after this many rows. Where it locks only their range, it stops earlier at a
+    /// row that is not free, if it has one to return: nobody has asked for the others yet.
     pub(crate) max: usize,
     /// It does not wait for a row that another transaction has (Lk7): it shows the row as it was
     /// last committed, unlocked. REQUIRES: the scan locks no range, and its rules skip such rows.
@@ -228,9 +229,16 @@ impl Txns {
         Ok(())
     }
 
-    /// Locks one row of a scan. REQUIRES: the row's leaf is latched.
-    fn lock_found(&self, cursor: &LockCursor<'_>, key: &[u8], row: Row<'_>) -> Result<LockedRow<'_>> {
-        let LockCursor { txn, tree, how: LockingScan { locks, rules, .. }, .. } = *cursor;
+    /// Locks one row of a scan, by rules that may differ from the scan's in how they wait.
+    /// REQUIRES: the row's leaf is latched.
+    fn lock_found(
+        &self,
+        cursor: &LockCursor<'_>,
+        rules: Rules,
+        key: &[u8],
+        row: Row<'_>,
+    ) -> Result<LockedRow<'_>> {
+        let LockCursor { txn, tree, how: LockingScan { locks, .. }, .. } = *cursor;
         let owner = self.owner(txn);
         let mode = locks.rows.unwrap_or(Mode::Shared);
         let mut conflict = self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?;
@@ -273,7 +281,7 @@ impl Txns {
         marks: &mut Marks,
         out: &mut Vec<FoundRow>,
     ) -> Result<(Option<Vec<u8>>, Then<'_>)> {
-        let LockingScan { backward, max, .. } = cursor.how;
+        let LockingScan { backward, max, locks, rules, .. } = cursor.how;
         let mut slots = cursor.slots(leaf);
         while let Some(slot) = if backward { slots.next_back() } else { slots.next() } {
             let key = leaf.key(slot);
@@ -281,7 +289,16 @@ impl Txns {
                 return Ok((cursor.end(), Then::Done(Next::End)));
             }
             let key = key.to_vec();
-            match self.lock_found(cursor, &key, leaf.row(slot))? {
+            let ahead = locks.rows.is_none() && !out.is_empty();
+            let rules = if ahead { Rules { wait: Wait::NoWait, ..rules } } else { rules };
+            let locked = match self.lock_found(cursor, rules, &key, leaf.row(slot)) {
+                Err(Error::LockTimeout) if ahead => {
+                    let end = cursor.before(&key);
+                    return Ok((Some(end.clone()), Then::Done(Next::At(end))));
+                }
+                locked => locked?,
+            };
+            match locked {
                 LockedRow::Skipped if cursor.how.peeks => {
                     return Ok((Some(cursor.behind(&key)), Then::Peek(key)));
                 }

@@ -5,7 +5,7 @@
 //! limits.
 
 use super::*;
-use crate::LockWait;
+use crate::{Cursor, LockWait};
 use std::ops::ControlFlow;
 
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -139,6 +139,49 @@ fn a_range_locks_what_it_has_read_from_either_end() {
         // A range locks ahead at most as many rows as it has returned, and at most 64.
         let locked = front + back + front.clamp(1, 64) + back.clamp(1, 64);
         assert!(all || free + locked as u32 * 10 >= 2000, "{front} {back}: {free} free");
+    }
+}
+
+/// Another transaction has a row in the middle. A scan that wants only the rows before it does not
+/// meet it, however many rows it reads ahead.
+#[test]
+fn a_scan_does_not_wait_for_rows_that_nobody_asked_for() {
+    let (_disk, db, t) = filled(200);
+    let mut writer = serial(&db);
+    writer.put(&t, &key(1000), b"new").unwrap();
+    for backward in [false, true] {
+        let before = if backward { 99 } else { 100 };
+        let reader = serial(&db);
+        let mut range = reader.range(&t, ..).unwrap();
+        let mut next = || if backward { range.next_back() } else { range.next() };
+        assert!((0..before).all(|_| next().unwrap().is_ok()), "backward: {backward}");
+        assert!(waits(next().unwrap()), "backward: {backward}");
+        let mut reader = serial(&db);
+        let mut cursor = Cursor::new(&t);
+        cursor.expect_rows(200);
+        let mut next = || {
+            let row = if backward { cursor.prev(&mut reader) } else { cursor.next(&mut reader) };
+            row.map(|row| row.is_some())
+        };
+        assert!((0..before).all(|_| next().unwrap()), "backward: {backward}");
+        assert!(waits(next()), "backward: {backward}");
+    }
+}
+
+/// A statement with LIMIT 5 locks five rows.
+#[test]
+fn a_cursor_locks_the_first_rows_one_by_one() {
+    let (_disk, db, t) = filled(200);
+    for (shown, locked) in [(1, 1), (5, 5), (7, 7), (100, 125)] {
+        let mut reader = serial(&db);
+        let mut cursor = Cursor::new(&t);
+        cursor.expect_rows(200);
+        for _ in 0..shown {
+            cursor.next(&mut reader).unwrap().unwrap();
+        }
+        let mut writer = serial(&db);
+        assert!(waits(writer.put(&t, &key((shown - 1) * 10), b"")), "{shown}");
+        writer.put(&t, &key(locked * 10), b"").unwrap();
     }
 }
 

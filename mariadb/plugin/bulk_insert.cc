@@ -178,7 +178,7 @@ bool BulkInsert::is_empty(const Table &table) {
   millpond_row row;
   to.seek = MILLPOND_SEEK_FIRST;
   bool empty = own.begin() == MILLPOND_RC_OK &&
-               millpond_cursor_new(table.rows(), &cursor) == MILLPOND_RC_OK &&
+               millpond_cursor_new(table.rows(), nullptr, &cursor) == MILLPOND_RC_OK &&
                millpond_cursor_seek(cursor, own.txn, &to, &row) == MILLPOND_RC_NOT_FOUND;
   millpond_cursor_free(cursor);
   return empty;

@@ -37,6 +37,8 @@ class Handler final : public handler {
   bool get_error_message(int error, String *text) override;
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
+  // HANDLER reads by the snapshot, as a query does.
+  void init_table_handle_for_HANDLER() override { lock_ = MILLPOND_LOCK_NONE; }
   bool was_semi_consistent_read() override { return peek_ == Peek::SHOWN; }
 
   // What the optimizer asks (estimates.cc).
@@ -154,6 +156,7 @@ class Handler final : public handler {
   bool reads_from_index() const;
   int show_from_index(const millpond_row &row, uchar *record);
   int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
+  bool has_one_entry() const;
   int read_exact(uchar *record);
   millpond_bytes range_end();
 

@@ -19,7 +19,7 @@ int Handler::cursor_of(uint index) {
   millpond_cursor *&cursor = cursors_[rows ? table_->indexes() : index];
   if (cursor == nullptr) {
     millpond_table *tree = rows ? table_->rows() : table_->tree(index);
-    if (int rc = millpond_cursor_new(tree, &cursor)) return error_of(rc);
+    if (int rc = millpond_cursor_new(tree, rows ? nullptr : table_->rows(), &cursor)) return error_of(rc);
   }
   cursor_ = cursor;
   return 0;
@@ -121,10 +121,14 @@ int Handler::show(const millpond_row &row, uchar *record) {
   }
   entry_newly_locked_ = row.newly_locked != 0;
   if (entry_newly_locked_) locked_entry_.assign(row.key.ptr, row.key.len);
-  if (int error = check_pushed(row)) return error;
-  if (from_index_) return show_from_index(row, record);
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
+  if (row.view != MILLPOND_VIEW_ANY) {
+    int rc = millpond_shows(txn(), table_->rows(), primary, row.view);
+    if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_NOT_FOUND ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+  }
+  if (int error = check_pushed(row)) return error;
+  if (from_index_) return show_from_index(row, record);
   int error = show_by_primary(primary, record);
   if (error == 0) show_virtual(row.key, record);
   if (error == HA_ERR_KEY_NOT_FOUND && !keeps_locks()) unlock_entry();
@@ -224,6 +228,13 @@ millpond_bytes Handler::range_end() {
   return bytes_of(upper_);
 }
 
+// Tells whether a read by a whole key of a unique index finds one entry at most. A transaction that has
+// changed rows beyond its snapshot may see two: of a row of its own, and of one of the snapshot.
+bool Handler::has_one_entry() const {
+  if (lock_ != MILLPOND_LOCK_NONE || index_ == table_->primary()) return true;
+  return !millpond_has_overtaken(txn(), table_->tree(index_), table_->rows());
+}
+
 // Reads the one row of a whole key of the primary key or of a unique index; `search_` has the key.
 int Handler::read_exact(uchar *record) {
   positioned_ = by_prefix_ = false;
@@ -238,7 +249,7 @@ int Handler::read_exact(uchar *record) {
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   entry_newly_locked_ = newly != 0;
   if (newly) locked_entry_.assign(search_.data(), search_.size());
-  millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), newly, 0};
+  millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), newly, 0, MILLPOND_VIEW_ANY};
   if (int error = check_pushed(row)) return error;
   if (from_index_) return show_from_index(row, record);
   at_.assign(value_.ptr, value_.len);
@@ -256,7 +267,7 @@ int Handler::index_read_map(uchar *record, const uchar *key, key_part_map map, h
   switch (find) {
     case HA_READ_KEY_EXACT:
     case HA_READ_PREFIX:
-      if (index.unique && parts == index.codec.parts() && !null) return read_exact(record);
+      if (index.unique && parts == index.codec.parts() && !null && has_one_entry()) return read_exact(record);
       return seek(MILLPOND_SEEK_AT_OR_AFTER, sought, sought, record, HA_ERR_KEY_NOT_FOUND);
     case HA_READ_KEY_OR_NEXT:
       return seek(MILLPOND_SEEK_AT_OR_AFTER, sought, no_bytes(), record, HA_ERR_KEY_NOT_FOUND);

@@ -32,7 +32,7 @@ int last_key(millpond_table *tree, Buffer *key) {
   if (int rc = millpond_txn_new(database, &reader.txn)) return rc;
   if (int rc = millpond_txn_begin(reader.txn, &options)) return rc;
   OwnCursor own;
-  if (int rc = millpond_cursor_new(tree, &own.cursor)) return rc;
+  if (int rc = millpond_cursor_new(tree, nullptr, &own.cursor)) return rc;
   millpond_seek_to to{};
   millpond_row row;
   to.seek = MILLPOND_SEEK_LAST;

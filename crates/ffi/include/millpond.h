@@ -112,6 +112,17 @@ typedef enum {
   MILLPOND_WAIT_PEEK = 3,
 } millpond_wait;
 
+// Which of a transaction's views has an index entry. While a transaction has not changed rows that
+// others had changed after its snapshot, it is `MILLPOND_VIEW_ANY`.
+typedef enum {
+  // The entry is shown, whatever its row.
+  MILLPOND_VIEW_ANY = 0,
+  // The snapshot alone: `millpond_shows` tells whether the entry is shown.
+  MILLPOND_VIEW_SNAPSHOT = 1,
+  // The newest rows alone: `millpond_shows` tells whether the entry is shown.
+  MILLPOND_VIEW_PRESENT = 2,
+} millpond_view;
+
 // Where a seek looks for the first row.
 typedef enum {
   // The first row at `key` or behind it.
@@ -234,6 +245,8 @@ typedef struct {
   // 1 if another transaction has the row, which is shown as it was last committed. The cursor
   // has not locked it.
   uint32_t peeked;
+  // A `millpond_view`.
+  uint32_t view;
 } millpond_row;
 
 // How a database is opened. A zero takes the engine's default. Fill with zeros first.
@@ -385,8 +398,11 @@ extern "C" {
 // Frees the memory of a buffer and makes it empty.
 void millpond_buffer_free(millpond_buffer *buffer);
 
-// Makes a cursor of a table.
-int millpond_cursor_new(const millpond_table *table, millpond_cursor **out);
+// Makes a cursor of a table. `rows` is the table of the rows that its entries name; null: it has
+// rows itself.
+int millpond_cursor_new(const millpond_table *table,
+                        const millpond_table *rows,
+                        millpond_cursor **out);
 
 // Frees a cursor. Locks of its rows stay.
 void millpond_cursor_free(millpond_cursor *cursor);
@@ -407,6 +423,20 @@ int millpond_cursor_next(millpond_cursor *cursor, const millpond_txn *txn, millp
 // Goes to the row before in key order and returns it. `MILLPOND_RC_NOT_FOUND`: there is none; the
 // cursor stays where it is.
 int millpond_cursor_prev(millpond_cursor *cursor, const millpond_txn *txn, millpond_row *row);
+
+// Returns 1 if the transaction has changed rows of one of these tables that others had changed
+// after its snapshot, else 0. If it has, the entry of a key in the index `table` of `rows` may
+// belong to one row in the snapshot and to another one now, and cursors find both.
+int millpond_has_overtaken(const millpond_txn *txn,
+                           const millpond_table *table,
+                           const millpond_table *rows);
+
+// Tells whether an index entry is to be shown that a plain read has found in `view`, a
+// `millpond_view`. `key` is the key of its row in `rows`. `MILLPOND_RC_NOT_FOUND`: it is not.
+int millpond_shows(const millpond_txn *txn,
+                   const millpond_table *rows,
+                   millpond_bytes key,
+                   uint32_t view);
 
 // Returns `MILLPOND_ABI` of the library.
 uint32_t millpond_abi_version(void);

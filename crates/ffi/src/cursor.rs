@@ -6,14 +6,27 @@ use crate::guard::{guard, guard_plain};
 use crate::rc::{Done, Rc, misuse};
 use crate::row::{Wait, lock_of, wait_of};
 use crate::txn::{Txn, running};
-use millpond::{Seek as EngineSeek, Transaction};
+use millpond::{EntryView, IndexCursor, Seek as EngineSeek, Transaction};
 use std::ffi::c_int;
 use std::ops::Bound;
 
 /// A position in a table. It survives changes of the transaction, and its end.
 #[derive(Debug)]
 pub struct Cursor {
-    cursor: millpond::Cursor,
+    cursor: IndexCursor,
+}
+
+/// Which of a transaction's views has an index entry. While a transaction has not changed rows that
+/// others had changed after its snapshot, it is `MILLPOND_VIEW_ANY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum View {
+    /// The entry is shown, whatever its row.
+    Any = 0,
+    /// The snapshot alone: `millpond_shows` tells whether the entry is shown.
+    Snapshot = 1,
+    /// The newest rows alone: `millpond_shows` tells whether the entry is shown.
+    Present = 2,
 }
 
 /// Rows that a cursor copies first if the caller does not say how many it will read.
@@ -76,6 +89,8 @@ pub struct Row {
     /// 1 if another transaction has the row, which is shown as it was last committed. The cursor
     /// has not locked it.
     pub peeked: u32,
+    /// A `millpond_view`.
+    pub view: u32,
 }
 
 /// Returns the least key that is greater than all keys that begin with `prefix`, if there is one.
@@ -110,20 +125,20 @@ fn found(row: Option<(&[u8], &[u8])>) -> Found {
 }
 
 /// Shows the cursor's present row to the caller.
-fn show(found: Found, transaction: &Transaction, cursor: &millpond::Cursor, row: &mut Row) -> Done<Rc> {
+fn show(found: Found, transaction: &Transaction, cursor: &IndexCursor, row: &mut Row) -> Done<Rc> {
     let Some((key, value)) = found else { return Ok(Rc::NotFound) };
     let newly_locked = transaction.newly_locked().into();
-    *row = Row { key, value, newly_locked, peeked: cursor.is_peeked().into() };
+    let view = match cursor.view() {
+        EntryView::Any => View::Any,
+        EntryView::Snapshot => View::Snapshot,
+        EntryView::Present => View::Present,
+    };
+    *row = Row { key, value, newly_locked, peeked: cursor.is_peeked().into(), view: view as u32 };
     Ok(Rc::Ok)
 }
 
 /// Goes where `seek` says.
-fn seek_in(
-    cursor: &mut millpond::Cursor,
-    transaction: &mut Transaction,
-    seek: u32,
-    key: &[u8],
-) -> Done<Found> {
+fn seek_in(cursor: &mut IndexCursor, transaction: &mut Transaction, seek: u32, key: &[u8]) -> Done<Found> {
     let behind = match (seek, behind_prefix(key)) {
         (2 | 5, Bound::Excluded(behind)) => Some(behind),
         _ => None,
@@ -144,13 +159,22 @@ fn seek_in(
     Ok(found(cursor.seek(transaction, seek)?))
 }
 
-/// Makes a cursor of a table.
+/// Makes a cursor of a table. `rows` is the table of the rows that its entries name; null: it has
+/// rows itself.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_cursor_new(table: *const Table, out: *mut *mut Cursor) -> c_int {
+pub unsafe extern "C" fn millpond_cursor_new(
+    table: *const Table,
+    rows: *const Table,
+    out: *mut *mut Cursor,
+) -> c_int {
     guard(|| {
-        // SAFETY: the handle is null or valid.
-        let table = unsafe { shared(table) }?.table.clone();
-        let cursor = Cursor { cursor: millpond::Cursor::new(&table) };
+        // SAFETY: the handles are null or valid.
+        let (table, rows) = unsafe { (shared(table)?, shared(rows)) };
+        let cursor = match rows {
+            Ok(rows) => IndexCursor::new(&table.table, &rows.table),
+            Err(_) => IndexCursor::of_rows(&table.table),
+        };
+        let cursor = Cursor { cursor };
         // SAFETY: `out` is null or valid.
         unsafe { give(out, cursor) }.map(|()| Rc::Ok)
     })
@@ -225,4 +249,39 @@ pub unsafe extern "C" fn millpond_cursor_next(cursor: *mut Cursor, txn: *const T
 pub unsafe extern "C" fn millpond_cursor_prev(cursor: *mut Cursor, txn: *const Txn, row: *mut Row) -> c_int {
     // SAFETY: as above.
     guard(|| unsafe { go_on(cursor, txn, row, true) })
+}
+
+/// Returns 1 if the transaction has changed rows of one of these tables that others had changed
+/// after its snapshot, else 0. If it has, the entry of a key in the index `table` of `rows` may
+/// belong to one row in the snapshot and to another one now, and cursors find both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_has_overtaken(
+    txn: *const Txn,
+    table: *const Table,
+    rows: *const Table,
+) -> c_int {
+    guard_plain(|| {
+        // SAFETY: the handles are null or valid; one thread uses the transaction.
+        let handles = unsafe { (running(txn), shared(table), shared(rows)) };
+        let (Ok(transaction), Ok(table), Ok(rows)) = handles else { return 0 };
+        transaction.has_overtaken(&table.table, &rows.table).into()
+    })
+}
+
+/// Tells whether an index entry is to be shown that a plain read has found in `view`, a
+/// `millpond_view`. `key` is the key of its row in `rows`. `MILLPOND_RC_NOT_FOUND`: it is not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_shows(txn: *const Txn, rows: *const Table, key: Bytes, view: u32) -> c_int {
+    guard(|| {
+        // SAFETY: the handles are null or valid, the bytes are valid during the call; one thread
+        // uses the transaction.
+        let (transaction, rows, key) = unsafe { (running(txn)?, shared(rows)?, key.get()) };
+        let view = match view {
+            0 => EntryView::Any,
+            1 => EntryView::Snapshot,
+            2 => EntryView::Present,
+            other => return Err(misuse(format!("{other} is no view"))),
+        };
+        Ok(if transaction.shows(view, &rows.table, key)? { Rc::Ok } else { Rc::NotFound })
+    })
 }

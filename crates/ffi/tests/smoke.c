@@ -98,7 +98,7 @@ static void cursors(millpond_txn *txn, millpond_table **t) {
   millpond_row row;
   millpond_seek_to to;
   memset(&to, 0, sizeof to);
-  OK(millpond_cursor_new(t[0], &cursor));
+  OK(millpond_cursor_new(t[0], NULL, &cursor));
   to.seek = MILLPOND_SEEK_AFTER;
   to.key = text("1");
   OK(millpond_cursor_seek(cursor, txn, &to, &row));
@@ -139,7 +139,7 @@ static void peeks(millpond_db *db, millpond_txn *txn, millpond_table **t) {
   OK(millpond_change_row(holder, &changes, NULL));
   CHECK(millpond_txn_has_locks(holder));
   OK(millpond_txn_begin(txn, &options));
-  OK(millpond_cursor_new(t[0], &cursor));
+  OK(millpond_cursor_new(t[0], NULL, &cursor));
   OK(millpond_cursor_seek(cursor, txn, &to, &row));
   CHECK(is(row.key, "1") && row.newly_locked && !row.peeked);
   OK(millpond_cursor_next(cursor, txn, &row));

@@ -229,7 +229,13 @@ impl Catalog {
     }
 
     fn no_wait() -> Rules {
-        Rules { conflicts_after: None, younger: false, wait: Wait::NoWait, serializable: false }
+        Rules {
+            conflicts_after: None,
+            younger: false,
+            overtakes: Lsn::MAX,
+            wait: Wait::NoWait,
+            serializable: false,
+        }
     }
 
     /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so

@@ -76,6 +76,8 @@ pub struct Cursor {
     wait: LockWait,
     /// Rows that others have are shown as they were last committed.
     peeks: bool,
+    /// By what plain reads see rows.
+    view: CursorView,
     /// Rows that the first run copies.
     first_run: u16,
     run: Run,
@@ -88,6 +90,17 @@ pub struct Cursor {
     peeked: bool,
     /// `key` is the key of a row of the run.
     key_in_run: bool,
+}
+
+/// By what the plain reads of a cursor see rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CursorView {
+    /// By the transaction's snapshot; and its own changes.
+    Transaction,
+    /// By the transaction's snapshot alone.
+    Snapshot,
+    /// By the present view, see `txn::overtaken`.
+    Present,
 }
 
 /// Where the value of the present row is.
@@ -106,7 +119,7 @@ const NO_SNAPSHOT: Lsn = Lsn(u64::MAX);
 
 /// What must be as it was for a run to be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RunStamp {
+pub(super) struct RunStamp {
     /// `NO_SNAPSHOT` if the transaction has none.
     snapshot: Lsn,
     txn: TxnId,
@@ -161,6 +174,7 @@ impl Cursor {
             lock: None,
             wait: LockWait::Wait,
             peeks: false,
+            view: CursorView::Transaction,
             first_run: FIRST_RUN,
             run: Run::default(),
             key: Vec::new(),
@@ -169,6 +183,22 @@ impl Cursor {
             peeked: false,
             key_in_run: false,
         }
+    }
+
+    /// Returns a cursor for plain reads of the rows that this one has, by another view.
+    pub(super) fn with_view(&self, view: CursorView) -> Cursor {
+        let (lower, upper) = (self.lower.clone(), self.upper.clone());
+        Cursor { lower, upper, view, first_run: self.first_run, ..Cursor::new(&self.table) }
+    }
+
+    /// Returns the cursor's table, and whether its reads lock rows.
+    pub(super) fn reads(&self) -> (&Table, bool) {
+        (&self.table, self.lock.is_some())
+    }
+
+    /// Returns whether the cursor has been placed.
+    pub(super) fn is_placed(&self) -> bool {
+        self.present != Present::Nowhere
     }
 
     /// Limits the cursor to keys in `range`. The present row is lost.
@@ -313,7 +343,7 @@ impl Cursor {
 
     /// Returns the present row. REQUIRES: there is one.
     #[inline]
-    fn present(&self) -> (&[u8], &[u8]) {
+    pub(super) fn present(&self) -> (&[u8], &[u8]) {
         let value = match self.present {
             Present::InRun(n) => self.run.rows.value(n),
             Present::Own | Present::Nowhere => &self.value,
@@ -446,9 +476,16 @@ impl Cursor {
 
     fn fetch_plain(&mut self, tx: &Transaction, part: &Part) -> Result<Option<Snapshot>> {
         let (_inside, tree) = tx.enter_to_read(&self.table)?;
-        let (snapshot_lsn, held) = tx.read_position();
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
-        let view = txns.view(snapshot_lsn, tx.txn().id());
+        let (snapshot_lsn, held) = match self.view {
+            CursorView::Transaction | CursorView::Snapshot => tx.read_position(),
+            CursorView::Present => (txns.present_lsn_of(tx.txn()), None),
+        };
+        let own = match self.view {
+            CursorView::Transaction | CursorView::Present => tx.txn().id(),
+            CursorView::Snapshot => TxnId::NONE,
+        };
+        let view = txns.view(snapshot_lsn, own);
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         run.progress.most = match &held {
             // The rows of a run are shown by later calls, which the snapshot does not reach.
@@ -492,7 +529,7 @@ impl Cursor {
 
 impl RunStamp {
     #[inline]
-    fn of(tx: &Transaction) -> RunStamp {
+    pub(super) fn of(tx: &Transaction) -> RunStamp {
         RunStamp {
             snapshot: tx.txn().snapshot_lsn().unwrap_or(NO_SNAPSHOT),
             txn: tx.txn().id(),

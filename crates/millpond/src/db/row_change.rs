@@ -164,7 +164,7 @@ impl Transaction {
         admission_us: &mut u64,
     ) -> Result<Progress> {
         let engine = &self.core.engine;
-        let (txns, rules) = (&engine.txns, self.rules());
+        let (txns, rules) = (&engine.txns, self.rules_of_change());
         let page_bytes = engine.store.pool.page_bytes();
         let redo_of =
             |change: &EntryChange<'_>| change.key.len() + change.op.value_len().min(page_bytes) + 128;

@@ -16,6 +16,7 @@ mod limits;
 mod locking;
 mod long_values;
 mod memory;
+mod overtaken;
 mod peeks;
 mod power_cuts;
 mod rollback;

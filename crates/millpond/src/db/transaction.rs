@@ -103,7 +103,20 @@ impl Transaction {
             Isolation::RepeatableRead => self.txn.snapshot_lsn(),
         };
         let serializable = self.options.isolation == Isolation::Serializable;
-        Rules { conflicts_after, younger: false, wait: self.options.wait(self.core.lock_wait), serializable }
+        let wait = self.options.wait(self.core.lock_wait);
+        Rules { conflicts_after, younger: false, overtakes: Lsn::MAX, wait, serializable }
+    }
+
+    /// Returns the rules of a call that changes rows.
+    pub(super) fn rules_of_change(&self) -> Rules {
+        let rules = self.rules();
+        match self.options.isolation {
+            Isolation::RepeatableRead if !self.options.current_reads => rules,
+            Isolation::Serializable => rules,
+            Isolation::ReadCommitted | Isolation::RepeatableRead => {
+                Rules { overtakes: self.txn.snapshot_lsn().unwrap_or(Lsn::MAX), ..rules }
+            }
+        }
     }
 
     /// Returns the rules of a call that chooses how it waits.
@@ -276,7 +289,7 @@ impl Transaction {
         // Enough for the redo of one leaf. The pages of a long value are admitted one by one.
         let redo = key.len() + value_bytes.min(engine.store.pool.page_bytes()) + 128;
         let mut admitted = engine.admission().admit(redo as u64)?;
-        let mut rules = self.rules();
+        let mut rules = self.rules_of_change();
         rules.younger = rules.conflicts_after.is_some_and(|snapshot| table.entry.is_younger_than(snapshot));
         let wrote = engine.txns.write_row(&self.txn, tree, key, new, rules, &mut admitted);
         let held_us = admitted.held_us;

@@ -247,9 +247,9 @@ impl View<'_> {
 
     /// Returns how a transaction that wants to lock or change a row must treat its newest version.
     /// `conflicts_after` is the snapshot LSN that first-updater-wins measures by, if there is one.
-    pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> WriterState {
+    /// The caller asks only whether the version was committed below `seen`.
+    pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>, seen: Lsn) -> WriterState {
         let own = newest == self.own && newest != TxnId::NONE;
-        let seen = conflicts_after.unwrap_or(Lsn::MAX);
         let mut turn = 0;
         loop {
             let state = if own { TxnState::Active } else { self.state(newest, seen) };

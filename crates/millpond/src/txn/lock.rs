@@ -65,7 +65,7 @@ impl Txns {
         }
         let owner = self.owner(txn);
         let view = self.view(base::Lsn::MAX, owner.txn());
-        match view.writer_state(newest, rules.conflicts_after) {
+        match view.writer_state(newest, rules.conflicts_after, rules.sees()) {
             WriterState::Free(commit) => {
                 txn.note_seen(commit);
                 Ok(None)

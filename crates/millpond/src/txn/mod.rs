@@ -6,7 +6,8 @@
 //! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
 //!   the range itself, [`load`] fills a new tree.
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
-//!   marks; [`leaf_cache`] saves descents.
+//!   marks; [`leaf_cache`] saves descents; [`overtaken`] remembers what a transaction has
+//!   changed beyond its snapshot.
 //! - [`end`] commits, rolls back and prepares. [`revert`] restores older versions. [`purge`]
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
@@ -27,6 +28,7 @@ pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod lock_range;
 mod marks;
+mod overtaken;
 pub(crate) mod purge;
 mod quarantine;
 pub(crate) mod read;

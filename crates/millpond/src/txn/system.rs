@@ -5,6 +5,7 @@ use super::admission::UndoAdmission;
 use super::counters::Counters;
 use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
+use super::overtaken::OwnSnapshot;
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
 use super::trees::Trees;
@@ -126,12 +127,23 @@ pub(crate) struct Rules {
     pub(crate) conflicts_after: Option<Lsn>,
     /// The table is younger than that snapshot: a row without a version is a write conflict too.
     pub(crate) younger: bool,
+    /// The change of a version committed at or above it overtakes the transaction's snapshot. `MAX`
+    /// if there is no such snapshot.
+    pub(crate) overtakes: Lsn,
     /// How long it waits for a lock.
     pub(crate) wait: Wait,
     /// The transaction is serializable: what a change shows it must stay as it is. That is the row
     /// that an insert found, the absence of a row that a delete did not find, and the row before a
     /// change that a savepoint undoes.
     pub(crate) serializable: bool,
+}
+
+impl Rules {
+    /// Returns the LSN of the snapshot that versions are measured by, `MAX` if there is none. Which
+    /// of the commits below it are settled does not matter.
+    pub(super) fn sees(self) -> Lsn {
+        self.conflicts_after.unwrap_or(self.overtakes)
+    }
 }
 
 /// One transaction. It gets its id with its first lock or change, and its undo stream with its
@@ -141,7 +153,7 @@ pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,
     stream: OnceCell<Arc<Stream>>,
     /// The snapshot of its plain reads, once drawn.
-    snapshot: RefCell<Option<Snapshot>>,
+    pub(super) snapshot: RefCell<Option<OwnSnapshot>>,
     /// The highest commit LSN of the rows that it was shown.
     pub(crate) seen: Cell<Lsn>,
     /// The leaf of its last row.
@@ -183,7 +195,7 @@ impl Txn {
 
     /// Returns the snapshot LSN of its plain reads, if the snapshot is drawn.
     pub(crate) fn snapshot_lsn(&self) -> Option<Lsn> {
-        self.snapshot.borrow().as_ref().map(Snapshot::lsn)
+        self.snapshot.borrow().as_ref().map(OwnSnapshot::lsn)
     }
 
     /// Drops the snapshot of its reads; it reads no more.
@@ -310,7 +322,7 @@ impl Txns {
     /// Returns the snapshot LSN of the transaction's plain reads. The first of them draws the
     /// snapshot.
     pub(crate) fn snapshot_lsn_of(&self, txn: &Txn) -> Lsn {
-        txn.snapshot.borrow_mut().get_or_insert_with(|| self.draw_snapshot()).lsn()
+        txn.snapshot.borrow_mut().get_or_insert_with(|| OwnSnapshot::new(self.draw_snapshot())).lsn()
     }
 
     /// Returns the read view of the transaction `own` at the snapshot LSN `snapshot`.

@@ -302,6 +302,10 @@ impl Txns {
             present = row.flags & DELETED == 0;
             own = newest == owner.txn();
             conflict = self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?;
+            // The check has noted the commit that it saw.
+            if txn.seen.get() >= rules.overtakes {
+                self.note_if_overtaken(txn, tree, newest, rules.overtakes);
+            }
         }
         let nothing = changes_nothing(new, present);
         if conflict.is_none() {

@@ -52,6 +52,9 @@ pub(crate) enum Command {
         /// Only this part
         #[arg(long)]
         only: Option<Part>,
+        /// Of the scripts only this one, and nothing else
+        #[arg(long, conflicts_with_all = ["only", "all"])]
+        script: Option<String>,
         /// Suites, compare, collations and adapted whole: hours
         #[arg(long)]
         all: bool,
@@ -68,7 +71,8 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test { only, all } => {
+        Command::Test { script: Some(name), .. } => build().and_then(|_| smoke::run_script(&name)),
+        Command::Test { only, all, script: None } => {
             build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
         }
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
@@ -80,7 +84,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
 /// and where packages are missing and the user is not root, this is an error that names the
 /// packages.
 pub(crate) fn check() -> Result<(), String> {
-    run(Command::Test { only: None, all: false })
+    run(Command::Test { only: None, script: None, all: false })
 }
 
 /// Runs the tests of the plugin that is built, or only a part of them.

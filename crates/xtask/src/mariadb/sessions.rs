@@ -5,13 +5,16 @@
 //! has counted one more wait, so nothing depends on time. `a.` waits for the answer of such a
 //! statement, and prints it. `kill a` cancels the statement that session `a` runs. Other lines are
 //! comments.
+//!
+//! A script may run several times, and has to print the same each time. The comments above its
+//! first action say how: `# engines: A B` runs it with each of these engines as that of tables that
+//! name none, and of several lines `# each: STATEMENT` one run begins all its sessions with each.
 
 use super::output;
 use super::server::Server;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -30,16 +33,38 @@ struct Session {
     number: String,
 }
 
+/// How a script is run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Variant<'a> {
+    /// The engine of tables that name none.
+    pub(super) engine: &'a str,
+    /// What each session begins with.
+    begin: &'a str,
+}
+
+/// Returns how a script is run: at least once.
+pub(super) fn variants(script: &str) -> Vec<Variant<'_>> {
+    let head = || script.lines().take_while(|line| line.starts_with('#'));
+    let engines: Vec<&str> = head()
+        .find_map(|line| line.strip_prefix("# engines: "))
+        .map_or_else(|| vec!["Millpond"], |engines| engines.split_whitespace().collect());
+    let mut each: Vec<&str> = head().filter_map(|line| line.strip_prefix("# each: ")).collect();
+    if each.is_empty() {
+        each.push("DO 0");
+    }
+    let of = |engine| each.iter().map(move |&begin| Variant { engine, begin });
+    engines.into_iter().flat_map(of).collect()
+}
+
 /// Runs a script, and returns what it prints.
-pub(super) fn run(server: &Server, file: &Path) -> Result<String, String> {
-    let script = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+pub(super) fn run(server: &Server, script: &str, variant: &Variant<'_>) -> Result<String, String> {
     let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
     let mut printed = String::new();
     for line in script.lines() {
         let Some(action) = Action::of(line) else { continue };
         let name = action.session();
         if !sessions.contains_key(name) {
-            sessions.insert(name.to_owned(), Session::new(server)?);
+            sessions.insert(name.to_owned(), Session::new(server, variant)?);
         }
         let session = sessions.get_mut(name).ok_or("there is no such session")?;
         let _ = writeln!(printed, "{line}");
@@ -113,13 +138,14 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Returns how many locks were not granted at once.
+/// Returns how many locks were not granted at once, of each engine.
 fn lock_waits(server: &Server) -> Result<String, String> {
-    output(server.client().args(["--execute", "SHOW GLOBAL STATUS LIKE 'Millpond_lock_waits'"]))
+    let query = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Millpond_lock_waits', 'Innodb_row_lock_waits')";
+    output(server.client().args(["--execute", query]))
 }
 
 impl Session {
-    fn new(server: &Server) -> Result<Session, String> {
+    fn new(server: &Server, variant: &Variant<'_>) -> Result<Session, String> {
         let client = server.client();
         // The shell puts errors where they happen between the answers.
         let mut command = std::process::Command::new("sh");
@@ -133,7 +159,8 @@ impl Session {
         // The thread ends with the client.
         std::thread::spawn(move || from.lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
         let mut session = Session { client, input, lines, number: String::new() };
-        session.send("SELECT CONNECTION_ID()")?;
+        let Variant { engine, begin } = variant;
+        session.send(&format!("SET default_storage_engine = {engine}; {begin}; SELECT CONNECTION_ID()"))?;
         session.number = session.answer()?.trim().to_owned();
         Ok(session)
     }
@@ -173,6 +200,19 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_comments_above_may_name_engines_and_settings() {
+        let of = |script| -> Vec<String> {
+            variants(script).iter().map(|v| format!("{} {}", v.engine, v.begin)).collect()
+        };
+        assert_eq!(of("a: SELECT 1\n# engines: InnoDB"), ["Millpond DO 0"]);
+        assert_eq!(of("# Words\n# engines: A B\na: SELECT 1"), ["A DO 0", "B DO 0"]);
+        assert_eq!(
+            of("# engines: A B\n# each: SET x\n# each: SET y\n"),
+            ["A SET x", "A SET y", "B SET x", "B SET y"]
+        );
+    }
 
     #[test]
     fn a_line_is_an_action_of_a_session_or_a_comment() {

@@ -50,12 +50,33 @@ pub(crate) enum Part {
 /// Runs all tests, or only a part, against servers of their own.
 pub(super) fn run(only: Option<Part>) -> Result<(), String> {
     install(&FOR_TESTS)?;
+    in_own_directory(|dir| {
+        in_one_server(dir, only)?;
+        match only {
+            None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
+            Some(Part::Scripts | Part::Sysbench | Part::Proofs) => Ok(()),
+        }
+    })
+}
+
+/// Runs the scripts with a name against a server of their own.
+pub(super) fn run_script(name: &str) -> Result<(), String> {
+    in_own_directory(|dir| {
+        let server = start(dir)?;
+        scripts(&server, dir, |file| name_of(file) == name).and(server::stop(dir))
+    })
+}
+
+/// Starts the server that scripts share.
+fn start(dir: &Path) -> Result<Server, String> {
+    server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])
+}
+
+/// Runs tests in a directory, which stays if they fail.
+fn in_own_directory(tests: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     // Root's server runs as another user, who cannot come to every checkout.
     let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
-    let outcome = in_one_server(&dir, only).and_then(|()| match only {
-        None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
-        Some(Part::Scripts | Part::Sysbench | Part::Proofs) => Ok(()),
-    });
+    let outcome = tests(&dir);
     if outcome.is_ok() {
         let _ = std::fs::remove_dir_all(&dir);
     } else {
@@ -69,18 +90,20 @@ fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
     if !runs(Part::Scripts) && !runs(Part::Sysbench) {
         return Ok(());
     }
-    let server = server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])?;
-    let scripts = if runs(Part::Scripts) { scripts(&server, dir) } else { Ok(()) };
+    let server = start(dir)?;
+    let scripts = if runs(Part::Scripts) { scripts(&server, dir, |_| true) } else { Ok(()) };
     let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
     outcome.and(server::stop(dir))
 }
 
-fn scripts(server: &Server, servers: &Path) -> Result<(), String> {
+/// Runs the scripts that are wanted.
+fn scripts(server: &Server, servers: &Path, wanted: impl Fn(&Path) -> bool) -> Result<(), String> {
     let dir = root().join("mariadb/tests");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
         .map_err(|e| format!("cannot read {}: {e}", dir.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|kind| kind == "sql" || kind == "sessions"))
+        .filter(|path| wanted(path))
         .collect();
     files.sort();
     let mut failed = Vec::new();
@@ -113,26 +136,31 @@ fn own_options(script: &str) -> Option<Vec<&str>> {
 /// Runs one script in the common server, or in one of its own in `dir`.
 fn script_in_its_server(server: &Server, file: &Path, dir: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let Some(options) = own_options(&text) else { return script(server, file) };
+    let Some(options) = own_options(&text) else { return script(server, file, &text) };
     let own = server::start(dir, LIFE, &options)?;
-    let outcome = script(&own, file);
+    let outcome = script(&own, file, &text);
     outcome.and(server::stop(dir)).and(std::fs::remove_dir_all(dir).map_err(|e| e.to_string()))
 }
 
-/// Runs one script and compares what it prints.
-fn script(server: &Server, file: &Path) -> Result<(), String> {
-    output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
-    let found = if file.extension().is_some_and(|kind| kind == "sessions") {
-        sessions::run(server, file)?
-    } else {
-        printed_by(server, file)?
-    };
+/// Runs one script, `text`, and compares what it prints.
+fn script(server: &Server, file: &Path, text: &str) -> Result<(), String> {
     let expected = file.with_extension("out");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        return std::fs::write(&expected, found).map_err(|e| format!("{}: {e}", expected.display()));
+    let mut update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let sessions = file.extension().is_some_and(|kind| kind == "sessions");
+    for variant in sessions::variants(if sessions { text } else { "" }) {
+        output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
+        let found = if sessions { sessions::run(server, text, &variant) } else { printed_by(server, file) }?;
+        // What the first run prints is expected of the others.
+        if std::mem::take(&mut update) {
+            std::fs::write(&expected, &found).map_err(|e| format!("{}: {e}", expected.display()))?;
+        }
+        let wanted =
+            std::fs::read_to_string(&expected).map_err(|e| format!("{}: {e}", expected.display()))?;
+        if let Some(difference) = first_difference(&wanted, &found) {
+            return Err(format!("{variant:?}: {difference}"));
+        }
     }
-    let wanted = std::fs::read_to_string(&expected).map_err(|e| format!("{}: {e}", expected.display()))?;
-    first_difference(&wanted, &found).map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Runs one SQL script, and returns what the client prints.

@@ -174,6 +174,7 @@ fn a_cancelled_wait_ends_and_the_transaction_goes_on() {
     let rules = crate::txn::Rules {
         conflicts_after: None,
         younger: false,
+        overtakes: base::Lsn::MAX,
         wait: crate::lock::Wait::Until(Duration::from_secs(60)),
         serializable: false,
     };

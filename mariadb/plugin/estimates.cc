@@ -18,15 +18,39 @@ ulong created_at(const TABLE_SHARE *share) {
   return my_stat(path, &found, MYF(0)) ? static_cast<ulong>(found.st_ctime) : 0;
 }
 
-// Returns the fewest bytes that a row can take, with its header.
+// Returns whether a column's values take less than their longest one does: VARCHAR, TEXT and BLOB, and
+// CHAR if the characters of its charset have different lengths.
+bool varies(const Field *field) {
+  if ((field->flags & BLOB_FLAG) || field->real_type() == MYSQL_TYPE_VARCHAR) return true;
+  if (field->real_type() != MYSQL_TYPE_STRING) return false;
+  return field->charset()->mbminlen != field->charset()->mbmaxlen;
+}
+
+// Returns the fewest bytes of a column in a row of InnoDB. NULL counts like a value.
+uint least_column_bytes(const Field *field) {
+  constexpr uint LONG = 128;  // The length of a longer string may take two bytes.
+  if (!varies(field)) return field->pack_length();
+  return !(field->flags & BLOB_FLAG) && field->field_length >= LONG ? 2 : 1;
+}
+
+// Returns the fewest bytes that a row can take in InnoDB. Costs that use it are then the same.
 uint least_row_bytes(const TABLE_SHARE *share) {
-  constexpr uint HEADER = 18;
-  uint bytes = HEADER;
+  constexpr uint HEADER = 18, ROW_ID = 6;
+  uint bytes = HEADER, nullable = 0;
   for (uint i = 0; i < share->fields; i++) {
     const Field *field = share->field[i];
-    if (!field->stored_in_db() || field->null_ptr) continue;
-    bool varies = (field->flags & BLOB_FLAG) || field->real_type() == MYSQL_TYPE_VARCHAR;
-    bytes += varies ? 1 : field->pack_length();
+    if (!field->stored_in_db()) continue;
+    bytes += least_column_bytes(field);
+    nullable += field->null_ptr != nullptr;
+  }
+  bytes += (nullable + 7) / 8;
+  if (share->primary_key >= MAX_KEY) return bytes + ROW_ID;
+  // A prefix in the primary key is stored beside its whole column.
+  const KEY &primary = share->key_info[share->primary_key];
+  for (uint i = 0; i < primary.user_defined_key_parts; i++) {
+    const KEY_PART_INFO &part = primary.key_part[i];
+    const Field *field = share->field[part.fieldnr - 1];
+    if (part.length != field->key_length()) bytes += least_column_bytes(field);
   }
   return bytes;
 }

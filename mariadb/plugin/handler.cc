@@ -21,11 +21,13 @@ bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
   return true;
 }
 
-// Tells whether an index is the primary key: the first one, if it is unique and has whole columns that
-// are NOT NULL. The server asks for an index's flags before it says which is the primary key.
+// Tells whether an index is the primary key: the first one, if it has that name, or if it is unique and
+// has whole columns that are NOT NULL. The server asks for an index's flags before it says which is the
+// primary key.
 bool is_primary(const TABLE_SHARE *share, uint index) {
   if (index != 0 || share->keys == 0) return false;
   const KEY &key = share->key_info[0];
+  if (my_strcasecmp(system_charset_info, key.name.str, "PRIMARY") == 0) return true;
   if (!(key.flags & HA_NOSAME) || key.algorithm == HA_KEY_ALG_LONG_HASH) return false;
   for (uint i = 0; i < key.user_defined_key_parts; i++) {
     const KEY_PART_INFO &part = key.key_part[i];

@@ -99,6 +99,16 @@ ANALYZE TABLE x;
 EXPLAIN SELECT COUNT(x.pad) FROM small STRAIGHT_JOIN x FORCE INDEX (a, b) ON x.a = small.a WHERE x.b BETWEEN 10 AND 20;
 SELECT COUNT(x.pad), MIN(x.id) FROM small STRAIGHT_JOIN x FORCE INDEX (a, b) ON x.a = small.a WHERE x.b BETWEEN 10 AND 20;
 SELECT COUNT(pad), MIN(id) FROM x FORCE INDEX (a) WHERE a = 3 AND id LIKE '%7';
+-- Nor a prefix of one: it is the primary key too, but the row alone has the text.
+CREATE TABLE cut (t VARCHAR(200), a INT, b INT, pad VARCHAR(200), PRIMARY KEY (t(8)), KEY a (a), KEY b (b));
+INSERT INTO cut SELECT CONCAT('x', id), a, b, pad FROM f;
+ANALYZE TABLE cut;
+EXPLAIN SELECT COUNT(cut.pad) FROM small STRAIGHT_JOIN cut FORCE INDEX (a, b) ON cut.a = small.a WHERE cut.b BETWEEN 10 AND 20;
+SELECT COUNT(cut.pad), MIN(cut.t) FROM small STRAIGHT_JOIN cut FORCE INDEX (a, b) ON cut.a = small.a WHERE cut.b BETWEEN 10 AND 20;
+EXPLAIN SELECT COUNT(pad) FROM cut WHERE t < 'x11' AND a = 3;
+SELECT COUNT(pad), MIN(t), MAX(t) FROM cut WHERE t < 'x11' AND a = 3;
+EXPLAIN SELECT COUNT(pad) FROM cut FORCE INDEX (a) WHERE a = 3 AND t LIKE '%63';
+SELECT COUNT(pad), MIN(t) FROM cut FORCE INDEX (a) WHERE a = 3 AND t LIKE '%63';
 
 -- Reads of many ranges: rows in the order of the primary key, keys in the order of the index.
 SET optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on', join_cache_level = 6;
@@ -132,4 +142,4 @@ SELECT COUNT(pad), SUM(id) FROM p FORCE INDEX (ab) WHERE a BETWEEN 3 AND 5 AND b
 SELECT id, a, b, pad FROM p FORCE INDEX (ab) WHERE a BETWEEN 3 AND 5 AND b = 4 ORDER BY a, b, id LIMIT 4;
 SELECT id, a, b, pad FROM p FORCE INDEX (ab) WHERE a = 5 AND b > 7 ORDER BY a, b, id LIMIT 4;
 SELECT id, a, b, pad FROM p FORCE INDEX (ab) WHERE a BETWEEN 3 AND 5 AND b = 4 ORDER BY a DESC, b DESC, id DESC LIMIT 4;
-DROP TABLE t, types, f, small, h, x, p;
+DROP TABLE t, types, f, small, h, x, cut, p;

@@ -151,9 +151,11 @@ int Handler::lock_peeked(uchar *record) {
 }
 
 // Tells whether the read needs only the index. The server decides by the columns, and it believes
-// that an index has all columns of the primary key; those that are text have to be read.
+// that an index has all columns of the primary key; those that are text have to be read. A statement
+// that may change the row locks it too; one that only keeps others from changing what it has read
+// locks the entry alone.
 bool Handler::reads_from_index() const {
-  return keyread_ && lock_ == MILLPOND_LOCK_NONE && index_ != MAX_KEY && index_ != table_->primary() &&
+  return keyread_ && lock_ != MILLPOND_LOCK_EXCLUSIVE && index_ != MAX_KEY && index_ != table_->primary() &&
          table_->covers(index_, table->read_set);
 }
 

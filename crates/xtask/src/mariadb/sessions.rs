@@ -2,17 +2,20 @@
 //!
 //! A line `a: STATEMENT` runs the statement in session `a` and prints what it answers. `a&
 //! STATEMENT` starts a statement that has to wait for a lock: the script goes on when the engine
-//! has counted one more wait, so nothing depends on time. `a.` waits for the answer of such a
-//! statement, and prints it. `kill a` cancels the statement that session `a` runs. Other lines are
-//! comments.
+//! has counted one more wait, so nothing depends on time. `a? STATEMENT` starts a statement that
+//! may have to wait: the script goes on when it is answered or waits. Where the session waits
+//! already, the statement comes after. `a.` waits for the answers of all started statements, and
+//! prints them. `kill a` cancels the statement that session `a` runs. Other lines are comments.
 //!
 //! A script may run several times, and has to print the same each time. The comments above its
 //! first action say how: `# engines: A B` runs it with each of these engines as that of tables that
 //! name none, and of several lines `# each: STATEMENT` one run begins all its sessions with each.
+//! Where that changes what is printed, `# apart NAME: STATEMENT` has an expected output of its own,
+//! `SCRIPT.NAME.out`. `# apart NAME ENGINE: STATEMENT` is for this engine alone.
 
 use super::output;
 use super::server::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -31,6 +34,21 @@ struct Session {
     lines: Receiver<String>,
     /// The server's number of the connection.
     number: String,
+    /// The engine of tables that name none.
+    engine: String,
+    /// Statements that were started and not answered to the script, in order.
+    started: Vec<Started>,
+    /// Answers that are whole.
+    answers: VecDeque<String>,
+    /// The lines of the answer that is under way.
+    partial: String,
+}
+
+/// A statement that was started.
+struct Started {
+    statement: String,
+    /// It might have been answered at once, and had to wait for a lock: the answer says so.
+    waited: bool,
 }
 
 /// How a script is run.
@@ -40,6 +58,15 @@ pub(super) struct Variant<'a> {
     pub(super) engine: &'a str,
     /// What each session begins with.
     begin: &'a str,
+    /// The name of its own expected output, where it has one.
+    apart: Option<&'a str>,
+}
+
+impl Variant<'_> {
+    /// Returns how the name of the file with the expected output ends.
+    pub(super) fn extension(&self) -> String {
+        self.apart.map_or_else(|| "out".to_owned(), |name| format!("{name}.out"))
+    }
 }
 
 /// Returns how a script is run: at least once.
@@ -48,12 +75,27 @@ pub(super) fn variants(script: &str) -> Vec<Variant<'_>> {
     let engines: Vec<&str> = head()
         .find_map(|line| line.strip_prefix("# engines: "))
         .map_or_else(|| vec!["Millpond"], |engines| engines.split_whitespace().collect());
-    let mut each: Vec<&str> = head().filter_map(|line| line.strip_prefix("# each: ")).collect();
-    if each.is_empty() {
-        each.push("DO 0");
+    // Which engine, if not all of them; the name of the output; what sessions begin with.
+    let mut ways: Vec<(Option<&str>, Option<&str>, &str)> = Vec::new();
+    for line in head() {
+        if let Some(begin) = line.strip_prefix("# each: ") {
+            ways.push((None, None, begin));
+        }
+        if let Some((whose, begin)) = line.strip_prefix("# apart ").and_then(|rest| rest.split_once(": ")) {
+            let mut whose = whose.split_whitespace();
+            let name = whose.next();
+            ways.push((whose.next(), name, begin));
+        }
     }
-    let of = |engine| each.iter().map(move |&begin| Variant { engine, begin });
-    engines.into_iter().flat_map(of).collect()
+    if ways.is_empty() {
+        ways.push((None, None, "DO 0"));
+    }
+    let mut variants = Vec::new();
+    for engine in engines {
+        let of_engine = ways.iter().filter(|(only, ..)| only.is_none_or(|only| only == engine));
+        variants.extend(of_engine.map(|&(_, apart, begin)| Variant { engine, begin, apart }));
+    }
+    variants
 }
 
 /// Runs a script, and returns what it prints.
@@ -79,6 +121,7 @@ pub(super) fn run(server: &Server, script: &str, variant: &Variant<'_>) -> Resul
 enum Action<'a> {
     Run { session: &'a str, statement: &'a str },
     Start { session: &'a str, statement: &'a str },
+    Try { session: &'a str, statement: &'a str },
     Answer { session: &'a str },
     Kill { session: &'a str },
 }
@@ -99,13 +142,16 @@ impl<'a> Action<'a> {
         }
         let statement = |mark| rest.strip_prefix(mark).map(str::trim);
         let run = statement(": ").map(|statement| Action::Run { session, statement });
-        run.or_else(|| statement("& ").map(|statement| Action::Start { session, statement }))
+        let start = || statement("& ").map(|statement| Action::Start { session, statement });
+        let tried = || statement("? ").map(|statement| Action::Try { session, statement });
+        run.or_else(start).or_else(tried)
     }
 
     fn session(&self) -> &'a str {
         match self {
             Action::Run { session, .. }
             | Action::Start { session, .. }
+            | Action::Try { session, .. }
             | Action::Answer { session }
             | Action::Kill { session } => session,
         }
@@ -118,18 +164,22 @@ impl<'a> Action<'a> {
                 session.answer()
             }
             Action::Start { statement, .. } => {
-                let before = lock_waits(server)?;
-                session.send(statement)?;
-                let began = Instant::now();
-                while lock_waits(server)? == before {
-                    if began.elapsed() > PATIENCE {
-                        return Err("it does not wait for a lock".into());
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
+                if !session.start(server, statement)? {
+                    return Err("it does not wait for a lock".into());
                 }
                 Ok(String::new())
             }
-            Action::Answer { .. } => session.answer(),
+            Action::Try { statement, .. } => {
+                let waited = session.start(server, statement)?;
+                session
+                    .started
+                    .iter_mut()
+                    .next_back()
+                    .into_iter()
+                    .for_each(|started| started.waited = waited);
+                Ok(String::new())
+            }
+            Action::Answer { .. } => session.answers(),
             Action::Kill { .. } => {
                 let kill = format!("KILL QUERY {}", session.number);
                 output(server.client().args(["--execute", &kill])).map(|_| String::new())
@@ -158,10 +208,23 @@ impl Session {
         let (to, lines) = channel();
         // The thread ends with the client.
         std::thread::spawn(move || from.lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
-        let mut session = Session { client, input, lines, number: String::new() };
-        let Variant { engine, begin } = variant;
+        let mut session = Session {
+            client,
+            input,
+            lines,
+            number: String::new(),
+            engine: variant.engine.to_owned(),
+            started: Vec::new(),
+            answers: VecDeque::new(),
+            partial: String::new(),
+        };
+        let Variant { engine, begin, .. } = variant;
         session.send(&format!("SET default_storage_engine = {engine}; {begin}; SELECT CONNECTION_ID()"))?;
-        session.number = session.answer()?.trim().to_owned();
+        let number = session.answer()?;
+        if number.contains("ERROR") {
+            return Err(format!("a session cannot begin with `{begin}`: {number}"));
+        }
+        session.number = number.trim().to_owned();
         Ok(session)
     }
 
@@ -170,22 +233,90 @@ impl Session {
         self.input.write_all(text.as_bytes()).map_err(|e| format!("the client has ended: {e}"))
     }
 
-    /// Returns the lines of one answer. Their places in the client's input are left out.
+    /// Starts a statement, and returns when it is answered or waits for a lock: whether it waits.
+    /// Behind a statement that waits it does not begin.
+    fn start(&mut self, server: &Server, statement: &str) -> Result<bool, String> {
+        let behind = self.started.len() > self.answered();
+        let before = lock_waits(server)?;
+        self.send(statement)?;
+        self.started.push(Started { statement: statement.to_owned(), waited: false });
+        let began = Instant::now();
+        while !behind && self.started.len() > self.answered() {
+            if began.elapsed() > PATIENCE {
+                return Err("it neither ends nor waits for a lock".into());
+            }
+            if lock_waits(server)? != before && self.waits(server)? {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(false)
+    }
+
+    /// Returns whether it waits for a lock, where the server can say that: InnoDB's own threads
+    /// wait for locks too.
+    fn waits(&self, server: &Server) -> Result<bool, String> {
+        if self.engine != "InnoDB" {
+            return Ok(true);
+        }
+        // The server keeps its last answer as long as somebody asks more often than this.
+        std::thread::sleep(Duration::from_millis(110));
+        let query = format!(
+            "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
+             WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id = {}",
+            self.number
+        );
+        Ok(output(server.client().args(["--skip-column-names", "--execute", &query]))?.trim() != "0")
+    }
+
+    /// Returns how many started statements are answered.
+    fn answered(&mut self) -> usize {
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(&line);
+        }
+        self.answers.len()
+    }
+
+    /// Returns the answers of all started statements, those of several behind the statement.
+    fn answers(&mut self) -> Result<String, String> {
+        let started = std::mem::take(&mut self.started);
+        let mut answers = String::new();
+        for Started { statement, waited } in &started {
+            let answer = self.answer()?;
+            if started.len() > 1 {
+                let _ = writeln!(answers, "  {statement}");
+            }
+            if *waited && !answer.contains("ERROR 1213") {
+                let _ = writeln!(answers, "  (has waited)");
+            }
+            answers.push_str(&answer);
+        }
+        Ok(answers)
+    }
+
+    /// Returns the lines of one answer.
     fn answer(&mut self) -> Result<String, String> {
-        let mut answer = String::new();
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).map_err(|_| "there is no answer".to_owned())?;
-            if line == END {
+            if let Some(answer) = self.answers.pop_front() {
                 return Ok(answer);
             }
-            let plain = line.strip_prefix("ERROR ").and_then(|rest| {
-                let (code, text) = rest.split_once(" at line ")?;
-                Some(format!("ERROR {code}: {}", text.split_once(": ")?.1))
-            });
-            if line.is_empty() || line.starts_with("--------------") {
-                continue;
-            }
-            let _ = writeln!(answer, "  {}", plain.unwrap_or(line));
+            let line = self.lines.recv_timeout(PATIENCE).map_err(|_| "there is no answer".to_owned())?;
+            self.take(&line);
+        }
+    }
+
+    /// Takes a line that the client has printed. Places of errors in its input are left out.
+    fn take(&mut self, line: &str) {
+        if line == END {
+            self.answers.push_back(std::mem::take(&mut self.partial));
+            return;
+        }
+        let plain = line.strip_prefix("ERROR ").and_then(|rest| {
+            let (code, text) = rest.split_once(" at line ")?;
+            Some(format!("ERROR {code}: {}", text.split_once(": ")?.1))
+        });
+        if !line.is_empty() && !line.starts_with("--------------") {
+            let _ = writeln!(self.partial, "  {}", plain.as_deref().unwrap_or(line));
         }
     }
 
@@ -204,13 +335,17 @@ mod tests {
     #[test]
     fn the_comments_above_may_name_engines_and_settings() {
         let of = |script| -> Vec<String> {
-            variants(script).iter().map(|v| format!("{} {}", v.engine, v.begin)).collect()
+            variants(script).iter().map(|v| format!("{} {} {}", v.extension(), v.engine, v.begin)).collect()
         };
-        assert_eq!(of("a: SELECT 1\n# engines: InnoDB"), ["Millpond DO 0"]);
-        assert_eq!(of("# Words\n# engines: A B\na: SELECT 1"), ["A DO 0", "B DO 0"]);
+        assert_eq!(of("a: SELECT 1\n# engines: InnoDB"), ["out Millpond DO 0"]);
+        assert_eq!(of("# Words\n# engines: A B\na: SELECT 1"), ["out A DO 0", "out B DO 0"]);
         assert_eq!(
             of("# engines: A B\n# each: SET x\n# each: SET y\n"),
-            ["A SET x", "A SET y", "B SET x", "B SET y"]
+            ["out A SET x", "out A SET y", "out B SET x", "out B SET y"]
+        );
+        assert_eq!(
+            of("# engines: A B\n# apart x: SET x\n# apart x B: SET y\n"),
+            ["x.out A SET x", "x.out B SET x", "x.out B SET y"]
         );
     }
 
@@ -219,6 +354,7 @@ mod tests {
         let kind = |line| match Action::of(line) {
             Some(Action::Run { session, statement }) => format!("run {session} {statement}"),
             Some(Action::Start { session, statement }) => format!("start {session} {statement}"),
+            Some(Action::Try { session, statement }) => format!("try {session} {statement}"),
             Some(Action::Answer { session }) => format!("answer {session}"),
             Some(Action::Kill { session }) => format!("kill {session}"),
             None => "comment".to_owned(),
@@ -226,6 +362,7 @@ mod tests {
         let wanted = [
             ("a: SELECT 1", "run a SELECT 1"),
             ("b& UPDATE t", "start b UPDATE t"),
+            ("b? UPDATE t", "try b UPDATE t"),
             ("b.", "answer b"),
             ("kill c", "kill c"),
             ("", "comment"),

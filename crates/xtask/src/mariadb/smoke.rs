@@ -11,6 +11,7 @@ use super::server::{self, Server};
 use super::sessions;
 use super::{make_dir, output, target};
 use crate::root;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,14 +145,15 @@ fn script_in_its_server(server: &Server, file: &Path, dir: &Path) -> Result<(), 
 
 /// Runs one script, `text`, and compares what it prints.
 fn script(server: &Server, file: &Path, text: &str) -> Result<(), String> {
-    let expected = file.with_extension("out");
-    let mut update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let mut updated = BTreeSet::new();
     let sessions = file.extension().is_some_and(|kind| kind == "sessions");
     for variant in sessions::variants(if sessions { text } else { "" }) {
         output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
         let found = if sessions { sessions::run(server, text, &variant) } else { printed_by(server, file) }?;
+        let expected = file.with_extension(variant.extension());
         // What the first run prints is expected of the others.
-        if std::mem::take(&mut update) {
+        if update && updated.insert(expected.clone()) {
             std::fs::write(&expected, &found).map_err(|e| format!("{}: {e}", expected.display()))?;
         }
         let wanted =

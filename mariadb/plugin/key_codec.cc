@@ -91,7 +91,9 @@ const char *KeyCodec::init(const TABLE_SHARE *share, const KEY *key) {
     part.field = info.fieldnr - 1;
     part.length_bytes = 0;
     if (is_text(part.kind)) {
-      if (!part.order.init(field->charset())) return "a column whose collation has no sort keys";
+      if (!part.order.init(field->charset(), part.kind == PartKind::TEXT)) {
+        return "a column whose collation has no sort keys";
+      }
       part.chars = info.length / field->charset()->mbmaxlen;
       if (part.kind == PartKind::VARTEXT) {
         part.length_bytes = static_cast<const Field_varstring *>(field)->length_bytes;

@@ -11,6 +11,7 @@ enum Marker : uchar { BELOW = 1, END = 2, ABOVE = 3 };
 // Collations whose sort keys are not in the order of their comparison, by their numbers.
 constexpr uint LATIN2_CZECH_CS = 2, CP1250_CZECH_CS = 34;
 constexpr uint BIG5_CHINESE_CI = 1, BIG5_CHINESE_NOPAD_CI = 1025;
+constexpr uint TIS620_THAI_NOPAD_CI = 1042;
 
 // How many bytes the weights of one level of `bytes` bytes of text can take.
 size_t most_weight_bytes(CHARSET_INFO *charset, size_t bytes) {
@@ -20,23 +21,24 @@ size_t most_weight_bytes(CHARSET_INFO *charset, size_t bytes) {
 
 }  // namespace
 
-bool TextOrder::init(CHARSET_INFO *charset) {
+bool TextOrder::init(CHARSET_INFO *charset, bool fixed) {
   charset_ = charset;
   binary_ = charset == &my_charset_bin;
-  pads_ = !binary_ && !(charset->state & MY_CS_NOPAD);
+  const bool no_pad = charset->state & MY_CS_NOPAD;
   levels_ = 0;
   // These compare strings without their trailing spaces, and then as if nothing followed.
   strips_ = charset->number == LATIN2_CZECH_CS || charset->number == CP1250_CZECH_CS;
-  if (strips_) pads_ = false;
   // The sort keys have strokes, which the comparison does not know.
   by_code_ = charset->number == BIG5_CHINESE_CI || charset->number == BIG5_CHINESE_NOPAD_CI;
+  // Weights are compared as C strings, except those of CHAR columns.
+  stops_ = charset->number == TIS620_THAI_NOPAD_CI && !fixed;
   if (charset->number == LATIN2_CZECH_CS) {
     // The sort key has all four levels, with separators that are less than each weight.
-    level_[levels_++] = WeightLevel{0, 1, {0}};
+    level_[levels_++] = WeightLevel{0, 1, false, {0}};
     return true;
   }
   if (binary_) {
-    level_[levels_++] = WeightLevel{0, 1, {0}};
+    level_[levels_++] = WeightLevel{0, 1, false, {0}};
     return true;
   }
   uchar space[8];
@@ -52,7 +54,10 @@ bool TextOrder::init(CHARSET_INFO *charset) {
     if (width == 0 || width > sizeof level.pivot) return false;
     level.width = static_cast<uint>(width);
     memcpy(level.pivot, weights, width);
-    if (!pads_) memset(level.pivot, 0, width);
+    // Behind the first level the server's comparison of NO PAD collations pads too. Strings of CHAR
+    // columns have their spaces, so it has nothing to pad there.
+    level.pads = !strips_ && (!no_pad || (levels_ > 1 && !fixed));
+    if (!level.pads) memset(level.pivot, 0, width);
   }
   return true;
 }
@@ -85,6 +90,7 @@ void TextOrder::append(const uchar *text, size_t bytes, Buffer &out, Buffer &scr
   while (strips_ && bytes > 0 && text[bytes - 1] == ' ') bytes--;
   for (uint i = 0; i < levels_; i++) {
     size_t length = weights_of(level_[i], text, bytes, scratch);
+    if (stops_) length = strnlen(reinterpret_cast<const char *>(scratch.data()), length);
     append_level(level_[i], scratch.data(), length, out);
   }
 }
@@ -94,7 +100,7 @@ void TextOrder::append_level(const WeightLevel &level, const uchar *weights, siz
   const uint width = level.width;
   auto is_pivot = [&](size_t at) { return memcmp(weights + at, level.pivot, width) == 0; };
   size_t end = bytes - bytes % width;
-  while (pads_ && end >= width && is_pivot(end - width)) end -= width;
+  while (level.pads && end >= width && is_pivot(end - width)) end -= width;
   for (size_t at = 0; at < end;) {
     size_t plain = at;
     while (plain < end && !is_pivot(plain)) plain += width;

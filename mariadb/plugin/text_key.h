@@ -12,7 +12,9 @@ namespace millpond {
 struct WeightLevel {
   uint flag;
   uint width;
-  // PAD SPACE: the weight of a space. NO PAD and binary strings: zeros, the least weight.
+  // A shorter string compares as if weights of spaces followed it.
+  bool pads;
+  // If it pads, the weight of a space; else zeros, the least weight.
   uchar pivot[8];
 };
 
@@ -24,8 +26,9 @@ struct WeightLevel {
 // of the end. No encoded string is a prefix of another, and trailing spaces take no room.
 class TextOrder {
  public:
-  // Returns false if the collation gives no weights that can be used.
-  bool init(CHARSET_INFO *charset);
+  // Returns false if the collation gives no weights that can be used. `fixed`: the strings are of a
+  // CHAR column, and have its spaces at the end.
+  bool init(CHARSET_INFO *charset, bool fixed);
 
   // Appends the encoded string. `scratch` is overwritten.
   void append(const uchar *text, size_t bytes, Buffer &out, Buffer &scratch) const;
@@ -43,9 +46,9 @@ class TextOrder {
 
   CHARSET_INFO *charset_ = nullptr;
   bool binary_ = false;
-  bool pads_ = false;
   bool strips_ = false;   // Trailing spaces count for nothing, and are not padded with.
   bool by_code_ = false;  // Characters of two bytes are ordered by their bytes.
+  bool stops_ = false;    // Weights count up to the first zero.
   uint levels_ = 0;
   WeightLevel level_[MY_STRXFRM_NLEVELS];
 };

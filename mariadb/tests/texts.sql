@@ -48,6 +48,16 @@ CALL compare('utf16_unicode_ci', 'CHAR(40)');
 CALL compare('utf32_bin', 'VARCHAR(40)');
 CALL compare('gbk_chinese_ci', 'VARCHAR(40)');
 CALL compare('cp1250_general_ci', 'VARCHAR(40)');
+-- NO PAD with several levels: the levels behind the first one pad, but not those of CHAR. A CHAR is
+-- missed where the server looks it up without its spaces, with InnoDB too.
+CALL compare('utf8mb4_uca1400_nopad_ai_cs', 'VARCHAR(40)');
+CALL compare('utf8mb4_uca1400_nopad_ai_cs', 'CHAR(40)');
+CALL compare('utf8mb4_uca1400_nopad_as_ci', 'VARCHAR(40)');
+CALL compare('utf8mb4_uca1400_nopad_as_cs', 'CHAR(40)');
+-- Weights that end at a zero, but not those of CHAR.
+CALL compare('tis620_thai_nopad_ci', 'VARCHAR(40)');
+CALL compare('tis620_thai_nopad_ci', 'CHAR(40)');
+CALL compare('tis620_thai_ci', 'VARCHAR(40)');
 DROP PROCEDURE compare;
 DROP TABLE t;
 

@@ -1,7 +1,7 @@
 //! Compares the order, the equality, prefixes and LIKE of every collation in indexes of both
 //! engines.
 
-use crate::answer::equal;
+use crate::answer::{Answer, Outcome, equal};
 use crate::case::Step;
 use crate::client::Client;
 use crate::strings::strings;
@@ -15,6 +15,8 @@ const STRINGS: usize = 10_000;
 const CHARS: usize = 24;
 /// How many strings are the ends of ranges and the beginnings of patterns.
 const PROBES: u64 = 40;
+/// Rows that are shown before the first that differs, and from it on.
+const AROUND: usize = 4;
 /// Rows of one INSERT.
 const ROWS: usize = 500;
 
@@ -131,10 +133,25 @@ fn compare(world: &mut World, charset: &str, collation: &str, seed: u64) -> Resu
     for step in steps {
         let [innodb, millpond] = world.run(&step).map_err(|e| format!("{}: {e}", step.sql))?;
         if outcome.is_ok() && !equal(&innodb, &millpond, step.order) {
-            outcome = Err(format!("{}\nInnoDB:\n{innodb}Millpond:\n{millpond}", step.sql));
+            outcome = Err(format!(
+                "{}\nInnoDB:\n{}Millpond:\n{}",
+                step.sql,
+                part(&innodb, &millpond),
+                part(&millpond, &innodb)
+            ));
         }
     }
     outcome
+}
+
+/// Returns an answer of many rows with only those around the first that the other answer has not.
+fn part(of: &Outcome, other: &Outcome) -> Outcome {
+    let mut part = of.clone();
+    if let Answer::Rows { rows, .. } = &mut part.answer {
+        let same = rows.iter().zip(other.answer.rows()).take_while(|(a, b)| a == b).count();
+        *rows = rows.iter().skip(same.saturating_sub(AROUND)).take(2 * AROUND).cloned().collect();
+    }
+    part
 }
 
 fn query(sql: &str) -> Step {

@@ -106,9 +106,9 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
                              ends ? bytes_of(upper) : no_bytes(), &found);
   ha_rows rows = found.rows;
   if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;
-  // InnoDB believes no more than half of the table where it has not counted; the same plans need the
-  // same.
-  if (!found.exact && rows > stats.records / 2) rows = stats.records / 2;
+  // Where InnoDB has not counted, it doubles what it has found, and believes no more than half of
+  // the table; the same plans need the same.
+  if (!found.exact) rows = std::min(2 * rows, stats.records / 2);
   expected_index_ = index;
   expected_rows_ = rows;
   return rows ? rows : 1;
@@ -127,6 +127,8 @@ double Handler::scan_time() {
 
 double Handler::read_time(uint index, uint ranges, ha_rows rows) {
   if (index != table->s->primary_key) return handler::read_time(index, ranges, rows);
+  // A row or two may be in as many pages.
+  if (rows <= 2) return static_cast<double>(rows);
   const double all = static_cast<double>(estimate_rows_upper_bound());
   if (all < static_cast<double>(rows)) return scan_time();
   return ranges + static_cast<double>(rows) / all * scan_time();

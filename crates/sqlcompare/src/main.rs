@@ -2,7 +2,8 @@
 //!
 //! [`generate`] makes cases from seeds, [`world`] runs each statement in two databases at the same
 //! moment, [`answer`] compares, [`permitted`] lists the differences that are right, [`minimise`]
-//! shortens a case that shows another one. [`collations`] compares the order of strings.
+//! shortens a case that shows another one. [`collations`] compares the order of strings, [`tpch`]
+//! the plans of TPC-H's queries.
 //! `cargo xtask mariadb compare` starts the server.
 
 mod answer;
@@ -14,6 +15,7 @@ mod minimise;
 mod permitted;
 mod run;
 mod strings;
+mod tpch;
 mod world;
 
 use clap::{Parser, Subcommand};
@@ -67,6 +69,15 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         share: u64,
     },
+    /// Compare plans and rows of TPC-H's queries
+    Plans {
+        /// TPC-H's scale factor: 1 is about 1 GB
+        #[arg(long, default_value_t = 0.1)]
+        scale: f64,
+        /// An empty directory that the server can read
+        #[arg(long)]
+        dir: PathBuf,
+    },
     /// Run a script that a finding printed
     Replay {
         /// The script
@@ -89,6 +100,7 @@ fn main() -> ExitCode {
             let limit = Duration::from_secs(seconds);
             collations::run(&collations::Plan { socket, seed, limit, like, share: share.max(1) })
         }
+        Command::Plans { scale, dir } => tpch::run(&tpch::Plan { socket, scale, dir }),
         Command::Replay { file } => std::fs::read_to_string(&file)
             .map_err(|e| format!("{}: {e}", file.display()))
             .and_then(|text| run::replay(&socket, &case::read_script(&text))),

@@ -56,6 +56,24 @@ pub(crate) struct CollationArgs {
     pub(super) share: u64,
 }
 
+/// How the plans of TPC-H's queries are compared.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct PlanArgs {
+    /// TPC-H's scale factor: 1 is about 1 GB
+    #[arg(long, default_value_t = 0.1)]
+    pub(super) scale: f64,
+}
+
+/// Compares the plans of TPC-H's queries.
+pub(super) fn plans(args: &PlanArgs) -> Result<(), String> {
+    let dir = std::env::temp_dir().join(format!("millpond-tpch-{}", std::process::id()));
+    make_dir(&dir)?;
+    let words = ["plans".to_owned(), format!("--scale={}", args.scale), format!("--dir={}", dir.display())];
+    let outcome = run(&words, GRACE);
+    let _ = std::fs::remove_dir_all(&dir);
+    outcome
+}
+
 /// Compares collations.
 pub(super) fn collations(args: &CollationArgs) -> Result<(), String> {
     let words = [

@@ -15,6 +15,8 @@ pub(crate) enum Proof {
     Compare(compare::Args),
     /// Compare order, equality, prefixes and LIKE of all collations with InnoDB's
     Collations(compare::CollationArgs),
+    /// Compare plans and rows of TPC-H's 22 queries with InnoDB's
+    Plans(compare::PlanArgs),
     /// Run MariaDB's own suites for storage engines
     Suites {
         /// Only these tests
@@ -40,8 +42,8 @@ type Words = Vec<String>;
 fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
     let seed = format!("--seed={seed}");
     let proofs: &[&[&str]] = match amount {
-        Amount::Share => &[&["suites"]],
-        Amount::All => &[&["suites"], &["compare", &seed], &["collations", &seed], &["adapted"]],
+        Amount::Share => &[&["suites"], &["plans"]],
+        Amount::All => &[&["suites"], &["plans"], &["compare", &seed], &["collations", &seed], &["adapted"]],
     };
     proofs.iter().map(|words| words.iter().map(|&word| word.to_owned()).collect()).collect()
 }
@@ -78,6 +80,7 @@ impl Proof {
         match self {
             Proof::Compare(args) => compare::statements(args),
             Proof::Collations(args) => compare::collations(args),
+            Proof::Plans(args) => compare::plans(args),
             Proof::Suites { tests } => suites::run(tests),
             Proof::Adapted(options) => adapted::run(options),
         }

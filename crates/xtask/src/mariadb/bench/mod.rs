@@ -10,6 +10,7 @@
 
 mod alter;
 mod cpu;
+mod idle;
 mod report;
 mod stats;
 mod sysbench;
@@ -144,6 +145,7 @@ fn against(rival: Rival, wanted: &[&'static Workload], size: Size) -> Result<Vec
         format!("--innodb-buffer-pool-size={}M", size.memory_mib),
         format!("--millpond-buffer-pool-size={}M", size.memory_mib),
         "--max-heap-table-size=4G".to_owned(),
+        format!("--max-connections={}", idle::CONNECTIONS + 600),
     ];
     let mut options: Vec<&str> = memory.iter().map(String::as_str).collect();
     options.extend(rival.options());
@@ -189,6 +191,9 @@ impl Bench<'_> {
         for workload in wanted {
             let values = match workload.kind {
                 Kind::Sysbench { .. } | Kind::HotRow => vec![self.rates(workload)?],
+                Kind::Idle { .. } => {
+                    vec![idle::measure(self.server, workload, self.pairs(workload), self.size)?]
+                }
                 Kind::Alter => vec![alter::measure(self.server, self.pairs(workload), self.size.alter_rows)?],
                 Kind::Space => {
                     space.map(|(ours, theirs)| Value::of_one("bytes", ours, theirs)).into_iter().collect()

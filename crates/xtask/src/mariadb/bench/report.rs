@@ -84,10 +84,10 @@ impl Row {
     }
 
     /// Returns the figure that is judged: the ratio; of small differences its interval's upper end;
-    /// the processor time itself.
+    /// the processor time, and the share of the rate that is kept, itself.
     fn judged(&self) -> Option<f64> {
         match self.workload.kind {
-            Kind::Cpu => middle(&self.value.ours, |run| run.rate),
+            Kind::Cpu | Kind::Idle { .. } => middle(&self.value.ours, |run| run.rate),
             _ if self.workload.must < 1.0 => self.value.ratio().map(|ratio| ratio.high),
             _ => self.value.ratio().map(|ratio| ratio.middle),
         }
@@ -215,6 +215,8 @@ mod tests {
         assert_eq!(row("read-only", &[90.0, 90.0, 97.0], &[100.0, 100.0, 100.0]).verdict(), "yes");
         assert_eq!(row("read-only", &[90.0, 90.0, 96.0], &[100.0, 100.0, 100.0]).verdict(), "NO");
         assert_eq!(row("space", &[101.0], &[100.0]).verdict(), "NO");
+        assert_eq!(row("idle", &[0.91, 0.92, 0.1], &[0.5, 0.5, 0.5]).verdict(), "yes");
+        assert_eq!(row("idle", &[0.8, 0.89, 0.92], &[0.5, 0.5, 0.5]).verdict(), "NO");
         assert_eq!(row("space", &[80.0], &[100.0]).verdict(), "aim");
     }
 }

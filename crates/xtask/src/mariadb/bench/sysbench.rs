@@ -50,7 +50,8 @@ pub(super) fn prepare_hot_row(server: &Server, engine: &str) -> Result<(), Strin
     make(server, engine, &hot_database(engine), Data { tables: 1, rows: 1 })
 }
 
-fn make(server: &Server, engine: &str, database: &str, data: Data) -> Result<(), String> {
+/// Makes a database with the tables of an engine.
+pub(super) fn make(server: &Server, engine: &str, database: &str, data: Data) -> Result<(), String> {
     let make = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}");
     output(server.client().args(["--execute", &make]))?;
     let mut prepare = program(server, database, data);
@@ -65,7 +66,7 @@ fn make(server: &Server, engine: &str, database: &str, data: Data) -> Result<(),
 }
 
 /// Returns sysbench with everything that does not depend on the workload.
-fn program(server: &Server, database: &str, data: Data) -> Command {
+pub(super) fn program(server: &Server, database: &str, data: Data) -> Command {
     let mut program = Command::new("sysbench");
     program.args(["--db-driver=mysql", "--mysql-user=root", "--rand-type=uniform", "--percentile=99"]);
     program.arg(format!("--mysql-socket={}", server.socket.display()));
@@ -83,7 +84,7 @@ pub(super) fn run(
     seconds: u64,
 ) -> Result<Run, String> {
     let mut program = match workload.kind {
-        Kind::Sysbench { script } => {
+        Kind::Sysbench { script } | Kind::Idle { script } => {
             let mut program = program(server, &database(engine), data);
             program.arg(script);
             program

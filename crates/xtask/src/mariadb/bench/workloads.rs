@@ -5,6 +5,8 @@
 pub(super) enum Kind {
     /// A script of sysbench over all tables, keys drawn uniformly.
     Sysbench { script: &'static str },
+    /// A script of sysbench beside many idle connections with open transactions.
+    Idle { script: &'static str },
     /// Updates of the only row of a table, each a transaction of its own.
     HotRow,
     /// ALTER TABLE to the engine, from a third one.
@@ -108,6 +110,16 @@ pub(super) const ALL: &[Workload] = &[
     writes("write-only-64", "oltp_write_only", 64),
     hot_row("hot-row-16", 16),
     hot_row("hot-row-256", 256),
+    Workload {
+        name: "idle",
+        kind: Kind::Idle { script: "oltp_write_only" },
+        clients: 16,
+        pairs: PAIRS,
+        must: 0.9,
+        aim: 1.0,
+        beside: None,
+        durable_writes: false,
+    },
     Workload {
         name: "cpu",
         kind: Kind::Cpu,

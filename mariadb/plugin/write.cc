@@ -185,7 +185,8 @@ int Handler::write_row(const uchar *record) {
     if (int error = begin_apart()) return error;
   }
   begin_row();
-  if (table->next_number_field && record == table->record[0]) {
+  const bool numbered = table->next_number_field && record == table->record[0];
+  if (numbered) {
     counter_error_ = 0;
     if (int error = update_auto_increment()) return counter_error_ ? counter_error_ : error;
     counter_ = counter_after(table->next_number_field);
@@ -203,7 +204,8 @@ int Handler::write_row(const uchar *record) {
   for (uint i = 0; i < table_->indexes(); i++) {
     if (i != table_->primary()) add_entry(i, record, primary);
   }
-  if (numbered_rows_ > 0 && counter_) numbered_rows_--;
+  // A row that names its number counts too, whatever the number.
+  if (numbered_rows_ > 0 && numbered) numbered_rows_--;
   int error = change_row();
   return is_sequence() ? commit_apart(error) : error;
 }

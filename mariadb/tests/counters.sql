@@ -60,3 +60,9 @@ SET auto_increment_increment = 1;
 INSERT INTO u (v) VALUES (4);
 SELECT * FROM u ORDER BY id;
 DROP TABLE u;
+-- A list of rows takes as many numbers as rows are left, whatever numbers the others have named.
+CREATE TABLE n (id INT AUTO_INCREMENT PRIMARY KEY, v INT);
+INSERT INTO n VALUES (NULL, 1), (-2, 2), (-2, 3), (NULL, 4), (5, 5), (NULL, 6) ON DUPLICATE KEY UPDATE id = 51;
+INSERT INTO n VALUES (NULL, 7);
+SELECT * FROM n ORDER BY v;
+DROP TABLE n;

@@ -19,6 +19,8 @@ const CHARSET: u8 = 45;
 const AUTHENTICATION: &[u8] = b"mysql_native_password\0";
 const MAX_PACKET: u32 = 1 << 24;
 const COM_QUERY: u8 = 3;
+/// The bit of the server's status that says that a transaction is open.
+const IN_TRANSACTION: u16 = 1;
 
 /// A connection.
 pub(crate) struct Client {
@@ -26,6 +28,7 @@ pub(crate) struct Client {
     input: Vec<u8>,
     read: usize,
     sequence: u8,
+    status: u16,
 }
 
 impl Client {
@@ -33,7 +36,7 @@ impl Client {
     pub(crate) fn connect(socket: &Path) -> Result<Client> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Client { stream, input: Vec::new(), read: 0, sequence: 0 };
+        let mut client = Client { stream, input: Vec::new(), read: 0, sequence: 0, status: 0 };
         client.packet()?;
         let mut login = Vec::new();
         login.extend(CAPABILITIES.to_le_bytes());
@@ -68,7 +71,11 @@ impl Client {
     pub(crate) fn receive(&mut self) -> Result<Answer> {
         let packet = self.packet()?;
         match packet.first() {
-            Some(0) => done(&packet),
+            Some(0) => {
+                let (answer, status) = done(&packet)?;
+                self.status = status;
+                Ok(answer)
+            }
             Some(0xff) => failed(&packet),
             Some(_) => {
                 let columns = Reader::new(&packet).number()?;
@@ -76,6 +83,11 @@ impl Client {
             }
             None => Err(broken()),
         }
+    }
+
+    /// Tells whether a transaction was open at the end of the last answer that is not an error.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.status & IN_TRANSACTION != 0
     }
 
     /// Runs a statement.
@@ -96,7 +108,9 @@ impl Client {
             match packet.first() {
                 Some(0xff) => return failed(&packet),
                 Some(0xfe) if packet.len() < 9 => {
-                    let warnings = u16::from_le_bytes([packet[1], packet[2]]);
+                    let mut end = Reader::new(&packet[1..]);
+                    let warnings = end.fixed(2)? as u16;
+                    self.status = end.fixed(2)? as u16;
                     return Ok(Answer::Rows { columns, rows, warnings });
                 }
                 _ => {
@@ -189,14 +203,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn done(packet: &[u8]) -> Result<Answer> {
+/// Reads an answer without rows, and the server's status.
+fn done(packet: &[u8]) -> Result<(Answer, u16)> {
     let mut reader = Reader::new(&packet[1..]);
     let affected = reader.number()?;
     let insert_id = reader.number()?;
-    reader.take(2)?;
+    let status = reader.fixed(2)? as u16;
     let warnings = reader.fixed(2)? as u16;
     let info = String::from_utf8_lossy(reader.rest).into_owned();
-    Ok(Answer::Done { affected, insert_id, info, warnings })
+    Ok((Answer::Done { affected, insert_id, info, warnings }, status))
 }
 
 /// An error: its number, a mark, the five letters of its state, its text.

@@ -4,7 +4,9 @@
 use crate::answer::{Answer, Outcome};
 use crate::case::Step;
 use crate::client::Client;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::plan::{self, Access};
+use crate::session::{End, Session};
+use std::collections::BTreeMap;
 use std::io::Result;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +20,7 @@ const UNRELATED: [&[u8]; 2] = [b"1028", b"1177"];
 /// The two databases.
 pub(crate) struct World {
     socket: PathBuf,
-    sessions: BTreeMap<char, [Client; 2]>,
-    serializable: BTreeSet<char>,
+    sessions: BTreeMap<char, Session>,
 }
 
 impl World {
@@ -36,7 +37,7 @@ impl World {
                 }
             }
         }
-        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new(), serializable: BTreeSet::new() })
+        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new() })
     }
 
     /// Runs a statement on both sides at the same moment. Returns the outcomes of InnoDB and of
@@ -44,33 +45,100 @@ impl World {
     pub(crate) fn run(&mut self, step: &Step) -> Result<[Outcome; 2]> {
         if !self.sessions.contains_key(&step.session) {
             let clients = [connect(&self.socket, 0)?, connect(&self.socket, 1)?];
-            self.sessions.insert(step.session, clients);
+            self.sessions.insert(step.session, Session::new(clients));
         }
-        if step.sql.ends_with(" SERIALIZABLE") {
-            self.serializable.insert(step.session);
-        }
-        let Some(clients) = self.sessions.get_mut(&step.session) else { unreachable!("it was inserted") };
-        let [left, right] = answers(clients, &step.sql)?;
+        let Some(session) = self.sessions.get_mut(&step.session) else { unreachable!("it was inserted") };
+        session.begin(step);
+        let [left, right] = answers(&mut session.clients, &step.sql)?;
         let warned = left.has_warnings() || right.has_warnings();
-        let warnings = if warned { answers(clients, "SHOW WARNINGS")? } else { [none(), none()] };
+        let warnings =
+            if warned { answers(&mut session.clients, "SHOW WARNINGS")? } else { [none(), none()] };
+        session.end(step, end_of(&left, &right));
         let [first, second] = warnings;
         Ok([outcome(left, first, 0), outcome(right, second, 1)])
     }
 
-    /// Tells whether a session has been at the level SERIALIZABLE. It may have another one by now,
-    /// with a transaction that began before.
-    pub(crate) fn was_serializable(&self, session: char) -> bool {
-        self.serializable.contains(&session)
+    /// Returns a session that has run a statement.
+    pub(crate) fn session(&mut self, name: char) -> Option<&mut Session> {
+        self.sessions.get_mut(&name)
+    }
+
+    /// Returns the other sessions that have a transaction open.
+    pub(crate) fn others(&self, name: char) -> impl Iterator<Item = &Session> {
+        self.sessions
+            .iter()
+            .filter(move |(other, _)| **other != name)
+            .map(|(_, session)| session)
+            .filter(|session| session.is_in_transaction())
     }
 
     /// Returns how many rows of InnoDB's table fit a condition, uncommitted ones included.
     pub(crate) fn count_in_innodb(&self, table: &str, condition: &str) -> Option<u64> {
         let mut client = connect(&self.socket, 0).ok()?;
         client.run("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").ok()?;
-        let answer = client.run(&format!("SELECT COUNT(*) FROM {table} WHERE {condition}")).ok()?;
-        let count = answer.rows().first()?.first()?.as_ref()?;
-        std::str::from_utf8(count).ok()?.parse().ok()
+        count(&mut client, table, condition)
     }
+
+    /// Returns how many rows of InnoDB's table fit a condition as a session's transaction sees
+    /// them.
+    pub(crate) fn count_in_snapshot(&mut self, name: char, table: &str, condition: &str) -> Option<u64> {
+        count(&mut self.session(name)?.clients[0], table, condition)
+    }
+
+    /// Returns the plans of a statement on both sides, if it has one.
+    pub(crate) fn plans(&self, sql: &str) -> Option<[Vec<Access>; 2]> {
+        let plan = |side| plan::of(&mut connect(&self.socket, side).ok()?, sql);
+        Some([plan(0)?, plan(1)?])
+    }
+
+    /// Returns the columns of the unique keys of a table.
+    pub(crate) fn unique_columns(&self, table: &str) -> Vec<String> {
+        connect(&self.socket, 0)
+            .map(|mut client| plan::unique_columns(&mut client, table))
+            .unwrap_or_default()
+    }
+
+    /// Tells whether both sides define a table alike, its counter included.
+    pub(crate) fn defines_alike(&self, table: &str) -> bool {
+        let definition = |side| {
+            let answer = connect(&self.socket, side)?.run(&format!("SHOW CREATE TABLE {table}"))?;
+            Result::Ok(outcome(answer, none(), side).answer)
+        };
+        matches!((definition(0), definition(1)), (Ok(left), Ok(right)) if left.rows() == right.rows())
+    }
+
+    /// Tells whether a statement reads only an index in InnoDB that does not have its texts as they
+    /// are in Millpond.
+    pub(crate) fn reads_texts_of_index(&self, plan: &[Access]) -> bool {
+        let alone = plan.iter().filter_map(|access| Some((&access.table, access.index_alone()?)));
+        alone.into_iter().any(|(table, index)| {
+            connect(&self.socket, 0).is_ok_and(|mut client| plan::has_texts(&mut client, table, index))
+        })
+    }
+}
+
+/// Tells how a statement ended, by both answers.
+fn end_of(left: &Answer, right: &Answer) -> End {
+    let nothing = |answer: &Answer| match answer {
+        Answer::Done { affected, info, .. } => {
+            *affected == 0 && !info.contains("matched: ") || info.contains("matched: 0")
+        }
+        Answer::Rows { rows, .. } => rows.is_empty(),
+        Answer::Failed { .. } => false,
+    };
+    if left.code().is_some() || right.code().is_some() {
+        End::Failed
+    } else if nothing(left) {
+        End::Nothing
+    } else {
+        End::Done
+    }
+}
+
+fn count(client: &mut Client, table: &str, condition: &str) -> Option<u64> {
+    let answer = client.run(&format!("SELECT COUNT(*) FROM {table} WHERE {condition}")).ok()?;
+    let count = answer.rows().first()?.first()?.as_ref()?;
+    std::str::from_utf8(count).ok()?.parse().ok()
 }
 
 fn none() -> Answer {

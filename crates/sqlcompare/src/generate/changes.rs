@@ -113,9 +113,10 @@ pub(super) fn update(rng: &mut Prng, session: char, table: &Table) -> Step {
     if order.is_some() { step } else { step.loose() }
 }
 
-/// Returns an UPDATE of the row of a key.
+/// Returns an UPDATE of the row of a key. Without a primary key it may change several rows, in the
+/// order of the plan.
 pub(super) fn update_one(rng: &mut Prng, session: char, table: &Table) -> Step {
-    let assigned = assignments(rng, table, true, false);
+    let assigned = assignments(rng, table, table.primary().is_some(), false);
     let sql = format!("UPDATE {} SET {assigned} WHERE {}", table.name, by_primary(rng, table));
     Step::new(session, sql).loose()
 }

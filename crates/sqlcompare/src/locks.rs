@@ -1,0 +1,224 @@
+//! The differences that are permitted because the engines lock other rows: errors 1205 (a lock that
+//! another session has) and 1020 (snapshot isolation: the row has changed since).
+//!
+//! A difference may come from the statement that shows it, or from one of another session whose
+//! transaction is open: that one has locked other rows.
+
+use crate::answer::Outcome;
+use crate::case::Step;
+use crate::permitted::{LOCK_WAIT_TIMEOUT, Permitted, ends, fails, has_all};
+use crate::plan::{Access, without_lock};
+use crate::session::{End, Level, Past};
+use crate::world::World;
+
+const RECORD_CHANGED: u16 = 1020;
+
+const KEY_WITHOUT_ROW: &str = "A locking read or a change of a key that no row has locks that key in Millpond; \
+     InnoDB locks the gap, so that only an insert waits";
+const TEXTS_OF_INDEX: &str = "InnoDB reads an index alone; Millpond reads and locks the rows too, because index \
+     entries do not have texts as they are";
+const OTHER_PLAN: &str = "The plans differ, and so do the rows that are read and locked";
+const FAILED: &str =
+    "A statement that fails for a lock has got to another row, and the locks up to there stay";
+const UNDONE: &str =
+    "At SERIALIZABLE Millpond keeps the locks of what a failed statement or a savepoint undid";
+
+/// Returns the permitted difference that two unequal outcomes of a statement show, if locks and
+/// changes of other sessions explain them.
+pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> Option<Permitted> {
+    let both = |code| outcomes.each_ref().map(|outcome| fails(outcome, code));
+    let reason = match (both(LOCK_WAIT_TIMEOUT), both(RECORD_CHANGED)) {
+        ([true, true], _) => Some(
+            "Both fail with a lock wait timeout, but InnoDB at an earlier or later row: it also locks gaps",
+        ),
+        ([true, false], _) => in_innodb(step, world),
+        ([false, true], _) => in_millpond(step, world),
+        (_, [true, false]) => changed_in_innodb(step, world),
+        (_, [false, true]) => changed_in_millpond(step, world),
+        _ if has_all(&outcomes[1], &outcomes[0]) && step.sql.ends_with(" SKIP LOCKED") => {
+            in_millpond(step, world)
+        }
+        _ => None,
+    };
+    ends(reason?)
+}
+
+/// Returns why only InnoDB fails at a lock.
+fn in_innodb(step: &Step, world: &World) -> Option<&'static str> {
+    world.others(step.session).next()?;
+    Some(
+        "InnoDB also locks gaps, rows that are deleted and not purged, and rows that it read and that do not fit \
+         the condition; a statement that meets only such locks fails there alone",
+    )
+}
+
+/// Returns why only Millpond fails at a lock.
+fn in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
+    if finds_nothing(step, world) {
+        return Some(KEY_WITHOUT_ROW);
+    }
+    let others: Vec<(Level, Past)> = world
+        .others(step.session)
+        .flat_map(|session| session.past().iter().map(|past| (session.level(), past.clone())))
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let of_other = |(level, past): &(Level, Past)| match past.end {
+        End::Uneven => Some(FAILED),
+        End::Failed if *level == Level::Serializable => Some(UNDONE),
+        End::Done if *level == Level::Serializable && past.sql.starts_with("ROLLBACK TO ") => Some(UNDONE),
+        End::Nothing if has_condition(&past.sql) && *level != Level::ReadCommitted => Some(KEY_WITHOUT_ROW),
+        _ if past.sql.contains(" IN (") && *level != Level::ReadCommitted => Some(KEY_WITHOUT_ROW),
+        _ => of_plans(&past.sql, world),
+    };
+    of_plans(&step.sql, world).or_else(|| others.iter().find_map(of_other))
+}
+
+/// Returns why the sides lock other rows by the plans of a statement.
+fn of_plans(sql: &str, world: &World) -> Option<&'static str> {
+    let [innodb, millpond] = world.plans(sql)?;
+    if world.reads_texts_of_index(&innodb) {
+        return Some(TEXTS_OF_INDEX);
+    }
+    (innodb != millpond).then_some(OTHER_PLAN)
+}
+
+/// Returns why only InnoDB finds that a row has changed.
+fn changed_in_innodb(step: &Step, world: &mut World) -> Option<&'static str> {
+    let level = world.session(step.session)?.level();
+    if level == Level::Serializable {
+        return Some(
+            "At SERIALIZABLE Millpond has no snapshot: it locks and reads what is committed. InnoDB can have one \
+             there too, and with snapshot isolation a row that changed since fails with error 1020",
+        );
+    }
+    finds_nothing(step, world).then_some(
+        "With snapshot isolation InnoDB fails at a row that changed since, even if it only reads it and it does \
+         not fit the condition",
+    )
+}
+
+/// Returns why only Millpond finds that a row has changed. Its transaction has ended.
+fn changed_in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
+    if !world.session(step.session)?.has_snapshot_isolation() {
+        return None;
+    }
+    if writes_unique_key(step, world) {
+        return Some(
+            "With snapshot isolation, an insert or an update whose unique key a row has or had that was changed \
+             after the snapshot fails in Millpond with error 1020, as a change of that row does",
+        );
+    }
+    if lost_rows(step, world) {
+        return Some(
+            "With snapshot isolation, a change of a row that the snapshot sees and that is deleted fails in \
+             Millpond with error 1020; InnoDB finds no row",
+        );
+    }
+    let [innodb, millpond] = world.plans(&step.sql)?;
+    let alone = innodb.iter().any(|access| Access::index_alone(access).is_some());
+    if alone && step.sql.contains(" LOCK IN SHARE MODE") {
+        return Some(
+            "With snapshot isolation, a locking read of a row that has changed since fails in Millpond; InnoDB \
+             does not look at the row where an index is enough",
+        );
+    }
+    (innodb != millpond).then_some(OTHER_PLAN)
+}
+
+/// Tells whether a statement gives a row a unique key.
+fn writes_unique_key(step: &Step, world: &World) -> bool {
+    if let Some(table) = inserted_into(&step.sql) {
+        return !world.unique_columns(table).is_empty();
+    }
+    let Some(rest) = step.sql.strip_prefix("UPDATE ") else { return false };
+    let Some((table, assignments)) = rest.split_once(" SET ") else { return false };
+    world.unique_columns(table).iter().any(|column| {
+        let start = format!("{column} = ");
+        assignments.starts_with(&start) || assignments.contains(&format!(", {start}"))
+    })
+}
+
+/// Returns the permitted difference that an equal outcome hides: the insert of several rows that
+/// has failed at a lock on both sides.
+pub(crate) fn hidden(step: &Step, innodb: &Outcome, world: &mut World) -> Option<Permitted> {
+    if !fails(innodb, LOCK_WAIT_TIMEOUT) {
+        return None;
+    }
+    world.session(step.session)?.mark_uneven();
+    let table = inserted_into(&step.sql)?;
+    if world.defines_alike(table) {
+        return None;
+    }
+    ends("An insert of several rows that fails for a lock has got to another row, and has used other numbers")
+}
+
+/// Notes a permitted difference after which the case goes on.
+pub(crate) fn note(step: &Step, world: &mut World) {
+    if !step.sql.ends_with(" SKIP LOCKED") {
+        return;
+    }
+    if let Some(session) = world.session(step.session) {
+        session.mark_uneven();
+    }
+}
+
+/// Returns the table into which a statement inserts.
+fn inserted_into(sql: &str) -> Option<&str> {
+    let inserts = ["INSERT ", "REPLACE "].iter().any(|word| sql.starts_with(word));
+    let (_, rest) = sql.split_once(" INTO ").filter(|_| inserts)?;
+    rest.split_whitespace().next()
+}
+
+/// Tells whether fewer rows of InnoDB fit the condition of a statement than its transaction sees.
+fn lost_rows(step: &Step, world: &mut World) -> bool {
+    let Some((table, condition)) = table_and_condition(&step.sql) else { return false };
+    let seen = world.count_in_snapshot(step.session, table, condition);
+    let present = world.count_in_innodb(table, condition);
+    seen.zip(present).is_some_and(|(seen, present)| present < seen)
+}
+
+/// Tells whether no row of InnoDB, committed or not, fits the condition of a statement.
+fn finds_nothing(step: &Step, world: &World) -> bool {
+    let parts = table_and_condition(&step.sql);
+    parts.is_some_and(|(table, condition)| world.count_in_innodb(table, condition) == Some(0))
+}
+
+fn has_condition(sql: &str) -> bool {
+    table_and_condition(sql).is_some()
+}
+
+/// Returns the table and the condition of a statement of one table.
+fn table_and_condition(sql: &str) -> Option<(&str, &str)> {
+    let (head, rest) = sql.split_once(" WHERE ")?;
+    let table = match head.split_whitespace().next()? {
+        "UPDATE" => head.split_whitespace().nth(1)?,
+        "DELETE" | "SELECT" => head.split_once(" FROM ")?.1.split_whitespace().next()?,
+        _ => return None,
+    };
+    let rest = without_lock(rest);
+    let ends = [" GROUP BY ", " ORDER BY ", " LIMIT "];
+    let condition = ends.iter().fold(rest, |rest, end| rest.split_once(end).map_or(rest, |(head, _)| head));
+    Some((table, condition))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_a_table_and_a_condition() {
+        let wanted = [
+            ("UPDATE t SET a = 1 WHERE b = 2", Some(("t", "b = 2"))),
+            ("DELETE FROM t WHERE b = 2 ORDER BY c", Some(("t", "b = 2"))),
+            ("SELECT a FROM t FORCE INDEX (k) WHERE b = 2 FOR UPDATE", Some(("t", "b = 2"))),
+            ("SELECT a, COUNT(*) FROM t WHERE b = 2 GROUP BY a LIMIT 1", Some(("t", "b = 2"))),
+            ("SELECT a FROM t", None),
+            ("INSERT INTO t (a) VALUES (1)", None),
+        ];
+        for (sql, parts) in wanted {
+            assert_eq!(table_and_condition(sql), parts, "{sql}");
+        }
+    }
+}

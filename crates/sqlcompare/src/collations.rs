@@ -173,12 +173,21 @@ fn tables(charset: &str, collation: &str) -> Vec<Step> {
         (kind(&format!("VARCHAR({CHARS})")), kind("CHAR(8)"))
     };
     let text = format!("IF(id % 4 = 0, CONVERT(b USING {charset}), v)");
+    // InnoDB has no order of CHAR strings in a NO PAD collation that end in a character without
+    // weight: it counts that character in one way if the string takes fewer bytes than the column
+    // has characters, and in another way if it takes more. Some of them damage its index.
+    let short = if collation.contains("nopad") {
+        let last = format!("RIGHT(RTRIM(LEFT(CONVERT({text} USING {charset}), 8)), 1)");
+        format!("IF(WEIGHT_STRING({last} COLLATE {collation} LEVEL 1) = '', '', {text})")
+    } else {
+        text.clone()
+    };
     vec![
         query(&format!(
             "CREATE TABLE c (id INT PRIMARY KEY, v {varying}, h {fixed}, KEY v (v), KEY short (v(3)), \
              KEY down (v DESC), KEY fixed (h))"
         )),
-        query(&format!("INSERT IGNORE INTO c SELECT id, {text}, {text} FROM source ORDER BY id")),
+        query(&format!("INSERT IGNORE INTO c SELECT id, {text}, {short} FROM source ORDER BY id")),
         query(&format!("CREATE TABLE once (v {varying} NOT NULL, id INT, PRIMARY KEY (v))")),
         query("INSERT IGNORE INTO once SELECT v, id FROM c ORDER BY id"),
         query(&format!(

@@ -4,6 +4,8 @@
 //! brought together by their statements. So a difference has a statement, which tells whether only
 //! the order of rows differs that no ORDER BY fixes, or only what the optimizer estimated.
 
+use super::absent::Absent;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// First words of lines that begin a block.
@@ -16,6 +18,28 @@ const STATEMENTS: &str = "alter analyze begin call change change_user check chec
 /// Parts of names of counters that count what a plan does, or what it costs.
 const PLAN_COUNTERS: [&str; 5] = ["handler_", "last_query_cost", "sort_", "select_", "created_tmp"];
 
+/// Words behind EXPLAIN and its synonyms that ask for a plan, or their beginnings.
+const QUERIES: [&str; 11] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "replace",
+    "extended",
+    "partitions",
+    "format",
+    "with",
+    "for",
+    "(",
+];
+/// Words behind ANALYZE that ask for statistics.
+const TABLE_WORDS: [&str; 4] = ["table", "tables", "local", "no_write_to_binlog"];
+
+/// Tells whether a word begins a query, or says how its plan is shown.
+fn begins_query(word: &str) -> bool {
+    QUERIES.iter().any(|begin| word.starts_with(begin))
+}
+
 /// How the results of a test relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
@@ -25,6 +49,8 @@ pub(super) enum Relation {
     Order,
     /// What the optimizer estimated and chose differs: EXPLAIN, and counters of its work.
     Plan,
+    /// What the guide says of the engine explains the difference.
+    Explained,
     /// Something else differs.
     Different,
 }
@@ -33,15 +59,16 @@ pub(super) enum Relation {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) relation: Relation,
-    /// The blocks that differ neither in order nor in plans alone: InnoDB's lines with a minus,
-    /// Millpond's with a plus.
+    /// Words of the guide that explain differences.
+    pub(super) explained: BTreeSet<&'static str>,
+    /// The blocks that differ in another way: InnoDB's lines with a minus, Millpond's with a plus.
     pub(super) text: String,
 }
 
 /// A statement and what it answered.
 #[derive(Debug, PartialEq, Eq)]
-struct Block<'a> {
-    lines: Vec<&'a str>,
+pub(super) struct Block<'a> {
+    pub(super) lines: Vec<&'a str>,
 }
 
 fn is_statement(line: &str) -> bool {
@@ -62,7 +89,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 }
 
 impl Block<'_> {
-    fn head(&self) -> &str {
+    pub(super) fn head(&self) -> &str {
         self.lines[0]
     }
 
@@ -71,7 +98,9 @@ impl Block<'_> {
         let head = self.head().to_ascii_lowercase();
         let words: Vec<&str> = head.split_whitespace().collect();
         match words.first() {
-            Some(&("explain" | "desc" | "describe" | "analyze")) => true,
+            // Behind these words the name of a table asks for its columns or its statistics.
+            Some(&("explain" | "desc" | "describe")) => words.get(1).is_none_or(|word| begins_query(word)),
+            Some(&"analyze") => !words.get(1).is_some_and(|word| TABLE_WORDS.contains(word)),
             Some(&"show") => PLAN_COUNTERS.iter().any(|name| head.contains(name)),
             _ => self.lines.iter().any(|line| line.starts_with("id\tselect_type\t")),
         }
@@ -173,7 +202,9 @@ fn pairs(left: &[Block<'_>], right: &[Block<'_>]) -> Vec<(usize, usize)> {
 /// Compares two masked results.
 pub(super) fn compare(innodb: &str, millpond: &str) -> Comparison {
     let (left, right) = (blocks(innodb), blocks(millpond));
-    let mut comparison = Comparison { relation: Relation::Same, text: String::new() };
+    let mut comparison =
+        Comparison { relation: Relation::Same, explained: BTreeSet::new(), text: String::new() };
+    let mut absent = Absent::default();
     let (mut i, mut j) = (0, 0);
     let mut pairs = pairs(&left, &right);
     pairs.push((left.len(), right.len()));
@@ -184,7 +215,13 @@ pub(super) fn compare(innodb: &str, millpond: &str) -> Comparison {
             show(&mut comparison.text, &left[i..to_i], &right[j..to_j]);
         }
         if to_i < left.len() {
-            let found = relation(&left[to_i], &right[to_j], in_plan);
+            let mut found = relation(&left[to_i], &right[to_j], in_plan);
+            if let Some(words) = absent.explain(&left[to_i], &right[to_j])
+                && found == Relation::Different
+            {
+                found = Relation::Explained;
+                comparison.explained.insert(words);
+            }
             comparison.relation = comparison.relation.max(found);
             if found == Relation::Different {
                 show(&mut comparison.text, &left[to_i..=to_i], &right[to_j..=to_j]);
@@ -224,7 +261,7 @@ mod tests {
     #[test]
     fn rows_in_another_order_differ_only_where_order_by_is_absent() {
         let found = compare("SELECT a FROM t;\na\n1\n2\n", "SELECT a FROM t;\na\n2\n1\n");
-        assert_eq!(found, Comparison { relation: Relation::Order, text: String::new() });
+        assert_eq!((found.relation, found.text.as_str()), (Relation::Order, ""));
         let found =
             compare("SELECT a FROM t\nORDER BY a;\na\n1\n2\n", "SELECT a FROM t\nORDER BY a;\na\n2\n1\n");
         assert_eq!(found.relation, Relation::Different);
@@ -253,6 +290,16 @@ mod tests {
         assert_eq!(compare(one, other).relation, Relation::Plan);
         let several = ["EXPLAIN\nSELECT 1;\n1\t5\n", "EXPLAIN\nSELECT 1;\n1\t6\n"];
         assert_eq!(compare(several[0], several[1]).relation, Relation::Plan);
+    }
+
+    #[test]
+    fn the_columns_of_a_table_are_no_plan() {
+        let found = compare("DESC t1;\nField\tNull\na\tYES\n", "DESC t1;\nField\tNull\na\tNO\n");
+        assert_eq!(found.relation, Relation::Different);
+        let found = compare("analyze table t1;\nstatus\tOK\n", "analyze table t1;\nstatus\tBad\n");
+        assert_eq!(found.relation, Relation::Different);
+        let found = compare("ANALYZE FORMAT=JSON SELECT 1;\n1\n", "ANALYZE FORMAT=JSON SELECT 1;\n2\n");
+        assert_eq!(found.relation, Relation::Plan);
     }
 
     #[test]

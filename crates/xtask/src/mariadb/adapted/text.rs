@@ -66,12 +66,19 @@ fn word_end(text: &[u8], from: usize) -> usize {
 }
 
 /// Tells whether a text ends with a word that says "engine", before an equals sign, a quotation
-/// mark, or nothing.
+/// mark, or nothing. Behind SHOW ENGINE stands an engine that is asked for itself.
 fn follows_engine(text: &[u8]) -> bool {
-    let trimmed = text.iter().rposition(|byte| !b" \t='\"`".contains(byte)).map_or(0, |last| last + 1);
-    let start = text[..trimmed].iter().rposition(|&byte| !is_word(byte)).map_or(0, |before| before + 1);
-    let word = text[start..trimmed].to_ascii_lowercase();
-    ["engine", "engine_type", "engine_other"].iter().any(|end| word.ends_with(end.as_bytes()))
+    let (before, word) = last_word(text, b" \t='\"`");
+    let of_table = ["engine", "engine_type", "engine_other"].iter().any(|end| word.ends_with(end.as_bytes()));
+    of_table && last_word(before, b" \t").1 != b"show"
+}
+
+/// Returns the last word of a text in small letters, and what stands before it. Bytes in `skipped`
+/// may follow the word.
+fn last_word<'a>(text: &'a [u8], skipped: &[u8]) -> (&'a [u8], Vec<u8>) {
+    let end = text.iter().rposition(|byte| !skipped.contains(byte)).map_or(0, |last| last + 1);
+    let start = text[..end].iter().rposition(|&byte| !is_word(byte)).map_or(0, |before| before + 1);
+    (&text[..start], text[start..end].to_ascii_lowercase())
 }
 
 /// Returns what stands before and behind InnoDB's name in a setting that Millpond has too.
@@ -137,6 +144,7 @@ mod tests {
             "SELECT 'InnoDB'",
             "SET GLOBAL innodb_stats_persistent=1",
             "engine=innodb_like",
+            "SHOW ENGINE INNODB STATUS",
         ] {
             assert_eq!(adapted(text), text);
         }

@@ -30,18 +30,27 @@ pub(super) fn measure(
     let mut value = Value::new("share kept");
     for engine in ["Millpond", "InnoDB"] {
         sysbench::make(server, engine, &database(engine), Data { tables: 1, rows: CONNECTIONS })?;
-        sysbench::run(server, workload, engine, size.data, 2)?;
+        sysbench::run(server, workload, engine, size.data, size.seconds)?;
     }
     for pair in 0..pairs {
         let order = if pair % 2 == 0 { ["Millpond", "InnoDB"] } else { ["InnoDB", "Millpond"] };
         for engine in order {
             let run = || sysbench::run(server, workload, engine, size.data, size.seconds);
-            sysbench::settle(server)?;
-            let alone = run()?;
-            sysbench::settle(server)?;
-            let idle = Idle::open(server, engine)?;
-            let beside = run()?;
-            idle.close(server)?;
+            let alone = || sysbench::settle(server).and_then(|()| run());
+            let crowded = || {
+                sysbench::settle(server)?;
+                let idle = Idle::open(server, engine)?;
+                let beside = run()?;
+                idle.close(server).map(|()| beside)
+            };
+            // The tables change from run to run: no side may have the later runs alone.
+            let (alone, beside) = if pair / 2 % 2 == 0 {
+                let first = alone()?;
+                (first, crowded()?)
+            } else {
+                let first = crowded()?;
+                (alone()?, first)
+            };
             value.add(engine, Run { rate: beside.rate / alone.rate, ..beside });
         }
     }

@@ -114,7 +114,7 @@ pub(super) const ALL: &[Workload] = &[
         name: "idle",
         kind: Kind::Idle { script: "oltp_write_only" },
         clients: 16,
-        pairs: PAIRS,
+        pairs: 4,
         must: 0.9,
         aim: 1.0,
         beside: None,

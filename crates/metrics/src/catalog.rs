@@ -15,7 +15,7 @@ pub enum Unit {
     /// I/O operations given to the device.
     Ios,
     /// I/O operations a second.
-    IosPerSecond,
+    PagesPerSecond,
     /// Microseconds.
     Microseconds,
     /// Milliseconds.
@@ -38,7 +38,7 @@ impl Unit {
             Unit::BytesPerSecond => "bytes/s",
             Unit::Pages => "pages",
             Unit::Ios => "I/Os",
-            Unit::IosPerSecond => "I/Os/s",
+            Unit::PagesPerSecond => "pages/s",
             Unit::Microseconds => "µs",
             Unit::Milliseconds => "ms",
             Unit::Seconds => "s",
@@ -172,7 +172,7 @@ catalog! {
     LatchWaits "latch_waits" Count Counter "Times a thread slept for a page latch.";
     CleanerLatchMisses "cleaner_latch_misses" Count Counter "Dirty pages that the cleaner skipped because they were latched.";
     CleanerSteps "cleaner_steps" Count Counter "Steps of the cleaner that wrote at least one page.";
-    IoBudget "io_budget" IosPerSecond Gauge "I/O operations a second that background work may use.";
+    CleaningBudget "cleaning_budget" PagesPerSecond Gauge "Pages a second that the page writers can clean for the checkpoint.";
 
     // Admission.
     ThrottledUsTotal "throttled_us_total" Microseconds Counter "Time for which admission delayed row operations.";

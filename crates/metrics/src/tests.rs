@@ -32,7 +32,7 @@ fn catalog_is_well_formed() {
         assert!(names.insert(entry.name), "{} twice", entry.name);
         assert!(entry.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", entry.name);
         assert!(entry.help.ends_with('.') && !entry.help.contains(['|', '"', '\n']), "{}", entry.help);
-        if matches!(entry.unit, Unit::Lsn | Unit::Flag | Unit::BytesPerSecond | Unit::IosPerSecond) {
+        if matches!(entry.unit, Unit::Lsn | Unit::Flag | Unit::BytesPerSecond | Unit::PagesPerSecond) {
             assert_eq!(entry.kind, MetricKind::Gauge, "{}", entry.name);
         }
     }

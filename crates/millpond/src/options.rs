@@ -78,6 +78,9 @@ pub(crate) struct Tuning {
     pub replay_window_bytes: usize,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     pub replay_checkpoint_us: u64,
+    /// A segment gets its digest when the log has grown by so much after it, bytes. Recovery reads
+    /// a shorter tail fast enough without, and a short log would lose each digest a moment later.
+    pub digest_behind_bytes: u64,
     /// Start no threads: a test takes the steps of the cleaner itself.
     pub no_threads: bool,
 }
@@ -90,10 +93,11 @@ impl Default for Tuning {
             flush_depth: 4,
             grow_pages: 0,
             pages_max: u32::MAX,
-            doublewrite_pages: 256,
+            doublewrite_pages: 1024,
             frames: 0,
             replay_window_bytes: 64 << 20,
             replay_checkpoint_us: 3_000_000,
+            digest_behind_bytes: 128 << 20,
             no_threads: false,
         }
     }

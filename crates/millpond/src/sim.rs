@@ -38,6 +38,7 @@ pub fn sized(mut options: Options, sizes: Sizes) -> Options {
         grow_pages,
         replay_window_bytes,
         replay_checkpoint_us,
+        digest_behind_bytes: 0,
         ..options.tuning
     };
     options

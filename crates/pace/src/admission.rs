@@ -62,15 +62,15 @@ pub fn price_ns(view: &AdmissionView, redo_bytes: u64) -> u64 {
 }
 
 /// Returns C, from the measured rate (`typical`) and from the possible rate. The possible rate
-/// follows from the device's I/Os, the pages that each cleans, and the redo that a dirty page holds
+/// follows from the pages that writers can clean a second, and the redo that a dirty page holds
 /// back on average (`age` over `dirty_pages`).
 ///
 /// After a quiet time the measured rate is small, because there was little to clean. Used as C, it
 /// would nearly stop the first burst. Only half of the possible rate is used, so that an error by a
 /// factor of two does no harm.
 #[must_use]
-pub fn clean_rate(typical: f64, ios_per_s: f64, pages_per_io: f64, age: u64, dirty_pages: u64) -> f64 {
-    let could_be = ios_per_s * pages_per_io * age as f64 / dirty_pages.max(1) as f64;
+pub fn clean_rate(typical: f64, pages_per_s: f64, age: u64, dirty_pages: u64) -> f64 {
+    let could_be = pages_per_s * age as f64 / dirty_pages.max(1) as f64;
     typical.max(could_be / 2.0)
 }
 
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn a_burst_after_a_quiet_time_does_not_look_like_a_slow_device() {
         // 5,000 I/Os/s of 4 pages; 20,000 dirty pages hold back 60 MB: 60 MB/s could be cleaned.
-        assert_eq!(clean_rate(0.0, 5000.0, 4.0, 60_000_000, 20_000), 3e7);
-        assert_eq!(clean_rate(5e7, 5000.0, 4.0, 60_000_000, 20_000), 5e7);
-        assert_eq!(clean_rate(1.0, 5000.0, 4.0, 0, 0), 1.0);
+        assert_eq!(clean_rate(0.0, 20_000.0, 60_000_000, 20_000), 3e7);
+        assert_eq!(clean_rate(5e7, 20_000.0, 60_000_000, 20_000), 5e7);
+        assert_eq!(clean_rate(1.0, 20_000.0, 0, 0), 1.0);
     }
 
     #[test]

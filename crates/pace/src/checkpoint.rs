@@ -29,7 +29,7 @@ pub fn pays(v: &CheckpointView) -> bool {
 }
 
 /// Whether to write the root now. Yes if that frees a segment, if the age would fall by a step that
-/// matters to admission (1/128 of the capacity, at least an eighth of a segment), or if the last
+/// matters to admission (1/64 of the capacity, at least an eighth of a segment), or if the last
 /// write was a second ago. Never if its list would take more of the log than it frees: admission
 /// does not ask for lists, and many of them would fill the log.
 #[must_use]
@@ -37,7 +37,7 @@ pub fn worth_writing(v: &CheckpointView) -> bool {
     if !pays(v) {
         return false;
     }
-    let step = (v.capacity / 128).max(v.segment / 8);
+    let step = (v.capacity / 64).max(v.segment / 8);
     v.possible / v.segment > v.named / v.segment || v.possible - v.named >= step || v.since_us >= EVERY_US
 }
 
@@ -64,7 +64,7 @@ mod tests {
             ("behind", v(5, 4, u64::MAX), false),
             ("a little", v(5, 500_000, 999_999), false),
             ("a little, for long", v(5, 500_000, 1_000_000), true),
-            ("a step", v(0, 768 << 10, 0), true),
+            ("a step", v(0, 1536 << 10, 0), true),
             ("a segment", v(segment - 1, segment + 999, 0), true),
         ];
         for (name, view, worth) in table {

@@ -5,6 +5,7 @@
 use crate::admission::{
     AdmissionDecision, AdmissionView, DELAY_US_MAX, admit, clean_rate, must_wait, price_ns,
 };
+use crate::budget::BUDGET_US_PER_S;
 use crate::governor::{CleanerSample, DirtyBucket, Governor};
 use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};
@@ -37,6 +38,8 @@ struct World {
     pages_per_io: f64,
     clean_bytes_per_s: f64,
     device_ios_per_s: f64,
+    /// What the device did when it last worked: nothing is learnt of a device that has stopped.
+    seen_ios_per_s: f64,
     next_governor_us: u64,
     /// Row changes a second that the writers would make without admission.
     demand_per_s: f64,
@@ -73,6 +76,7 @@ impl World {
             pages_per_io: 1.0,
             clean_bytes_per_s: 0.0,
             device_ios_per_s,
+            seen_ios_per_s: device_ios_per_s,
             next_governor_us: 0,
             demand_per_s: 0.0,
             demand_carry: 0.0,
@@ -170,10 +174,12 @@ impl World {
 
     fn clean(&mut self, second: &mut Second) {
         let buckets = self.buckets();
+        if self.device_ios_per_s > 0.0 {
+            self.seen_ios_per_s = self.device_ios_per_s;
+        }
         self.clean_bytes_per_s = clean_rate(
             self.clean_rate.typical_per_second(),
-            self.device_ios_per_s,
-            self.pages_per_io,
+            self.seen_ios_per_s * self.pages_per_io,
             self.age(),
             buckets.iter().map(|bucket| bucket.pages).sum(),
         );
@@ -189,12 +195,12 @@ impl World {
             threads: self.threads,
             waiting_threads: 0,
             dirty_victims: 0.0,
-            pages_per_io: self.pages_per_io,
-            budget_ios_per_s: self.device_ios_per_s,
+            us_per_page: BUDGET_US_PER_S / (self.seen_ios_per_s * self.pages_per_io),
+            us_per_victim: BUDGET_US_PER_S / self.seen_ios_per_s,
         });
         self.next_governor_us = self.now_us + plan.next_step_us;
         let (mut ios, mut pages) = (0, 0u64);
-        while ios < u64::from(plan.checkpoint_ios) && pages < plan.page_quota {
+        while pages < plan.page_quota && self.device_ios_per_s > 0.0 {
             let Some((lsn, page)) = self.queue.pop_front() else { break };
             if self.first_dirty[page] != lsn {
                 continue;
@@ -272,28 +278,28 @@ fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
         &expect![[r#"
               s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
             4 demand=20000 device=10000
-              1   20000            20000        9.3             0    571   1222
-              2   20000            20000       18.2             0   1009   3575
-              3   20000            20000       27.1             0   1018   4723
-              4   20000            20000       35.9             0   1007   5474
+              1   20000            20000        9.3             0    521   1107
+              2   20000            20000       18.2             0   1068   3748
+              3   20000            20000       27.1             0   1016   4725
+              4   20000            20000       35.9             0   1016   5509
             10 demand=444000
-              5  255449            94360       91.4           176   9646  71743
-              6  239559           129300       89.5           128  10010  75561
-              7  221675           150290       88.6           112  10010  75551
-              8  220726           160990       88.0            96  10010  75459
-              9  222050           171610       87.6            96  10010  75628
-             10  225676           184480       87.3            80  10010  75666
-             11  235515           188900       87.6            80  10010  75501
-             12  238574           190240       87.8            80   9940  75214
-             13  234307           192890       88.0            80  10010  75651
-             14  230839           196630       88.2            80  10010  75790
+              5  254956            92890       91.5           176   9654  71892
+              6  243136           128590       89.5           128  10105  76229
+              7  223059           148810       88.5           112  10114  76341
+              8  222032           160560       88.0            96  10109  76201
+              9  224069           172780       87.5            96  10106  76325
+             10  230445           184120       87.2            80  10106  76339
+             11  242268           187970       87.5            80  10114  76255
+             12  238799           192310       87.7            80  10100  76429
+             13  233321           191490       88.0            80  10110  76378
+             14  232106           198290       88.0            80  10107  76485
             6 demand=20000
-             15   20016            20000       87.5            64   6171  41755
-             16   20000            20000       28.2             0   4825  17541
-             17   20000            20000       13.3             0   4309  14277
-             18   20000            20000       15.6             0   3628  13037
-             19   20000            20000       18.4             0   3108  12104
-             20   20000            20000       21.6             0   2684  11538
+             15   20016            20000       87.6            64   6155  41314
+             16   20000            20000       27.2             0   4895  17501
+             17   20000            20000       13.3             0   4336  14479
+             18   20000            20000       15.6             0   3640  12934
+             19   20000            20000       18.4             0   3102  12124
+             20   20000            20000       21.6             0   2707  11571
         "#]],
     );
     let burst = &rows[4..14];
@@ -316,29 +322,29 @@ fn a_device_that_slows_and_stops() {
         &expect![[r#"
               s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
             8 demand=60000 device=10000
-              1   60000            60000       27.4             0   2235   8494
-              2   60000            60000       53.3             0   3024  18149
-              3   60000            60000       67.3             0   3783  26806
-              4   60000            60000       66.9             0   3034  21609
-              5   60000            60000       66.9             0   3314  23727
-              6   60000            60000       67.0             0   3491  25078
-              7   60000            60000       66.8             0   3042  21779
-              8   60000            60000       66.8             0   3717  26622
+              1   60000            60000       27.3             0   2302   8773
+              2   60000            60000       53.2             0   2996  17956
+              3   60000            60000       67.3             0   3756  26609
+              4   60000            60000       67.0             0   3079  21949
+              5   60000            60000       66.9             0   3255  23330
+              6   60000            60000       67.0             0   3532  25372
+              7   60000            60000       66.8             0   3016  21609
+              8   60000            60000       66.8             0   3712  26596
             5 device=1000
-              9   59377            53770       86.3           336    979   7240
-             10   28621            21710       90.8           768   1024   7765
-             11   20078            19210       91.0           864    960   7291
-             12   19097            18560       90.9           896   1024   7798
-             13   18645            17280       90.5           960    960   7299
+              9   59384            53840       86.4           336    975   7197
+             10   28873            21870       90.6           752   1006   7646
+             11   20245            19480       90.9           848   1034   7859
+             12   19281            18980       90.7           864   1000   7606
+             13   18869            18050       90.3           912   1035   7875
             3 device=0
-             14    9377             5570       94.9          2960      0      0
-             15    3667             2580       96.7          6320      0      0
-             16    1859             1410       97.6         11536      0      0
+             14   10176             5920       94.7          2816      0      0
+             15    3874             2710       96.6          6080      0      0
+             16    2131             1770       97.6          9200      0      0
             4 device=10000
-             17   59957            59570       89.9         11536   5102  37696
-             18   60000            60000       63.5             0   2764  19536
-             19   60000            60000       67.6             0   4272  30522
-             20   60000            60000       67.2             0   2706  19331
+             17   58531            45310       97.6          9264   4933  36577
+             18   60000            60000       64.7             0   2749  19541
+             19   60000            60000       67.5             0   4228  30186
+             20   60000            60000       67.4             0   2705  19356
         "#]],
     );
 }
@@ -356,20 +362,20 @@ fn the_cleaning_of_many_pages_with_one_deadline_is_spread_over_the_log() {
         &expect![[r#"
               s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
             1 demand=100000 device=3000
-              1  100000           100000       46.7             0   1405  10071
+              1  100000           100000       46.8             0   1336   9697
             12 demand=20000
-              2   20000            20000       55.4             0    610   4860
-              3   20000            20000       63.4             0    364   2910
-              4   20000            20000       65.4             0    365   2918
-              5   20000            20000       61.8             0    361   2884
-              6   20000            20000       59.6             0    360   2877
-              7   20000            20000       58.9             0    360   2877
-              8   20000            20000       63.1             0    360   2872
-              9   20000            20000       65.1             0    370   2956
-             10   20000            20000       65.1             0    371   2967
-             11   20000            20000       65.0             0    357   2854
-             12   20000            20000       65.1             0    369   2950
-             13   20000            20000       65.0             0    358   2857
+              2   20000            20000       55.5             0    611   4866
+              3   20000            20000       63.6             0    399   3191
+              4   20000            20000       65.9             0    355   2838
+              5   20000            20000       60.3             0    362   2887
+              6   20000            20000       57.9             0    358   2860
+              7   20000            20000       57.6             0    361   2885
+              8   20000            20000       62.6             0    361   2878
+              9   20000            20000       64.3             0    362   2893
+             10   20000            20000       64.9             0    395   3159
+             11   20000            20000       65.2             0    357   2854
+             12   20000            20000       65.2             0    360   2877
+             13   20000            20000       65.2             0    358   2860
         "#]],
     );
 }
@@ -386,26 +392,26 @@ fn a_large_log_absorbs_rewrites() {
         &expect![[r#"
               s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
             10 demand=100000
-              1  100000           100000       17.8             0    438   3227
-              2  100000           100000       35.5             0    592   4732
-              3  100000           100000       53.1             0    605   4840
-              4  100000           100000       63.3             0    618   4944
-              5  100000           100000       61.5             0    600   4800
-              6  100000           100000       60.6             0    600   4800
-              7  100000           100000       61.8             0    600   4800
-              8  100000           100000       61.9             0    600   4800
-              9  100000           100000       62.0             0    600   4800
-             10  100000           100000       62.0             0    600   4800
+              1  100000           100000       17.8             0    446   3305
+              2  100000           100000       35.5             0    627   5012
+              3  100000           100000       53.1             0    594   4752
+              4  100000           100000       63.7             0    592   4736
+              5  100000           100000       61.4             0    594   4752
+              6  100000           100000       61.2             0    594   4752
+              7  100000           100000       61.3             0    627   5016
+              8  100000           100000       61.0             0    594   4752
+              9  100000           100000       61.1             0    594   4752
+             10  100000           100000       61.3             0    594   4752
         "#]],
     );
 }
 
-/// The checkpoint is always overdue and wants more I/Os than the device has. Readers take frames,
+/// The checkpoint is always overdue and wants more time than the writers have. Readers take frames,
 /// and most victims are dirty. The floor of the budget keeps the supply of frames going.
 #[test]
 fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
     let mut governor = Governor::new();
-    let (mut free, mut victims_owed, mut waited_steps, mut checkpoint_ios) = (64.0f64, 0.0f64, 0, 0u64);
+    let (mut free, mut victims_owed, mut waited_steps, mut cleaned) = (64.0f64, 0.0f64, 0, 0u64);
     let first_dirty = [DirtyBucket { end_lsn: 1000 * MIB, pages: 50_000 }];
     for ms in 0..10_000u64 {
         // 2,500 frames a second are taken, in bursts of 5 every 2 ms, by 16 threads.
@@ -427,17 +433,17 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
                 threads: 16,
                 waiting_threads: waiting,
                 dirty_victims: 0.8,
-                pages_per_io: 1.0,
-                budget_ios_per_s: 10_000.0,
+                us_per_page: 180.0,
+                us_per_victim: 180.0,
             });
-            checkpoint_ios += u64::from(plan.checkpoint_ios);
-            // One dirty victim an I/O; four dirty ones to each clean one.
-            victims_owed += f64::from(plan.free_frame_ios) / 0.8;
+            cleaned += plan.page_quota;
+            // Four dirty victims to each clean one.
+            victims_owed += f64::from(plan.victims) / 0.8;
             let supplied = victims_owed.floor().min(plan.free_frames as f64);
             victims_owed -= supplied;
             free += supplied;
         }
     }
     assert_eq!(waited_steps, 0, "free {free}");
-    assert!(checkpoint_ios >= 30_000, "and the checkpoint has its floor: {checkpoint_ios}");
+    assert!(cleaned >= 30_000, "and the checkpoint has its floor: {cleaned}");
 }

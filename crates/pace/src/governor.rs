@@ -20,7 +20,7 @@
 //!
 //! The I/Os come from one budget, in which the supply of free frames has a floor of its own.
 
-use crate::budget::{IoShares, WholeIos, split};
+use crate::budget::{BUDGET_US_PER_S, TimeShares, WholeUnits, split};
 use crate::free_frames::{frames_to_supply, free_frame_reserve};
 use crate::thresholds::Thresholds;
 
@@ -59,10 +59,11 @@ pub struct CleanerSample<'a> {
     pub waiting_threads: u64,
     /// The share of the next eviction victims that is dirty (0 to 1).
     pub dirty_victims: f64,
-    /// Pages that one I/O cleans on average, because neighbours are written together.
-    pub pages_per_io: f64,
-    /// I/Os a second for all background work.
-    pub budget_ios_per_s: f64,
+    /// What cleaning a page for the checkpoint costs a writer, microseconds
+    /// ([`crate::budget::WriteCost`]).
+    pub us_per_page: f64,
+    /// What cleaning an eviction victim costs a writer, microseconds.
+    pub us_per_victim: f64,
 }
 
 /// The main reason for cleaning.
@@ -81,22 +82,20 @@ pub enum CleaningReason {
 /// The plan for one step of the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CleanerPlan {
-    /// Clean pages whose first-dirty LSN is below this, oldest first.
-    pub clean_to_lsn: u64,
-    /// Stop when so many pages are clean, neighbours included.
+    /// Clean so many pages, oldest first, neighbours included. No more than the budget allows.
     pub page_quota: u64,
-    /// Stop when so many I/Os are spent. This is what the budget leaves. It is more than the quota
-    /// needs as long as there are as many neighbours as before.
-    pub checkpoint_ios: u32,
     /// Why.
     pub reason: CleaningReason,
     /// Add so many frames to the free list. Clean victims come first; they cost nothing.
     pub free_frames: u64,
-    /// Clean dirty victims with at most so many I/Os.
-    pub free_frame_ios: u32,
+    /// Clean at most so many dirty victims.
+    pub victims: u32,
     /// Pages a second that should be cleaned. If the device cannot do so many, admission will delay
     /// writers.
     pub wanted_pages_per_s: f64,
+    /// A batch that is smaller than it could be may wait so long for more pages. Each batch costs
+    /// two syncs, whatever its size.
+    pub gather_us: u64,
     /// When to run the next step, unless the cleaner is woken before.
     pub next_step_us: u64,
 }
@@ -106,10 +105,12 @@ pub struct CleanerPlan {
 const STEP_US_MAX: u64 = 100_000;
 /// The shortest time between two steps.
 const STEP_US_MIN: u64 = 2_000;
+/// The longest wait of a small batch for more pages.
+const GATHER_US_MAX: u64 = 20_000;
 /// Between two steps the log grows by at most this part of its target (1/n).
 const GROWTHS: f64 = 8.0;
-/// A step should be worth a batch of about this many I/Os.
-const BATCH_IOS: f64 = 64.0;
+/// A step should be worth a batch of about this many pages.
+const BATCH_PAGES: f64 = 256.0;
 /// An idle database writes its dirty pages within this time.
 const IDLE_CLEAN_S: f64 = 60.0;
 /// The log is quiet if it would need this long to grow to its target.
@@ -121,13 +122,13 @@ const DIRTY_SHARE: f64 = 0.70;
 /// Cleaning for too many dirty frames removes the excess within this time.
 const DIRTY_EXCESS_S: f64 = 1.0;
 
-/// The governor of the cleaner. It remembers the time of the last step, and fractions of I/Os.
+/// The governor of the cleaner. It remembers the time of the last step, and fractions of
+/// pages.
 #[derive(Clone, Debug, Default)]
 pub struct Governor {
     last_us: Option<u64>,
-    pages: WholeIos,
-    checkpoint: WholeIos,
-    free_frames: WholeIos,
+    pages: WholeUnits,
+    victims: WholeUnits,
 }
 
 impl Governor {
@@ -142,35 +143,31 @@ impl Governor {
         let dt_us = s.now_us.saturating_sub(self.last_us.unwrap_or(s.now_us)).min(STEP_US_MAX);
         self.last_us = Some(s.now_us);
         let dt_s = dt_us as f64 / 1e6;
-        let pages_per_io = s.pages_per_io.max(1.0);
-        let (reason, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
+        let (reason, wanted_pages_per_s) = wanted_pages_per_s(s);
 
         let frames =
             frames_to_supply(free_frame_reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
-        let wanted = IoShares {
-            checkpoint: wanted_pages_per_s * dt_s / pages_per_io,
-            free_frames: frames as f64 * s.dirty_victims.clamp(0.0, 1.0),
+        let wanted = TimeShares {
+            checkpoint: wanted_pages_per_s * dt_s * s.us_per_page,
+            free_frames: frames as f64 * s.dirty_victims.clamp(0.0, 1.0) * s.us_per_victim,
         };
-        let got = split(s.budget_ios_per_s * dt_s, wanted);
-        let left = s.budget_ios_per_s * dt_s - got.free_frames;
-        let checkpoint_ios = self.checkpoint.take(left.max(0.0));
-        let page_quota = u64::from(self.pages.take(wanted_pages_per_s * dt_s));
+        let got = split(BUDGET_US_PER_S * dt_s, wanted);
+        let page_quota = u64::from(self.pages.take(got.checkpoint / s.us_per_page));
         let reason = if got.free_frames > got.checkpoint { CleaningReason::FreeFrames } else { reason };
         CleanerPlan {
-            clean_to_lsn: lsn_of(s, page_quota),
-            checkpoint_ios,
             page_quota,
             reason,
             free_frames: frames,
-            free_frame_ios: self.free_frames.take(got.free_frames).max(at_once(s)),
+            victims: self.victims.take(got.free_frames / s.us_per_victim).max(at_once(s)),
             wanted_pages_per_s,
-            next_step_us: next_step_us(wanted_pages_per_s / pages_per_io, s),
+            gather_us: (growth_us(s) / 4).min(GATHER_US_MAX),
+            next_step_us: next_step_us(wanted_pages_per_s, s),
         }
     }
 }
 
 /// Returns the rate at which pages should be cleaned, and the main reason.
-fn wanted_pages_per_s(s: &CleanerSample<'_>, pages_per_io: f64) -> (CleaningReason, f64) {
+fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
     let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
     let age = age_pages_per_s(s);
 
@@ -179,7 +176,7 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>, pages_per_io: f64) -> (CleaningReas
 
     let target = s.thresholds.target as f64;
     let quiet = (1.0 - s.redo_bytes_per_s * QUIET_FILL_S / target).max(0.0);
-    let idle_max = s.budget_ios_per_s * IDLE_PART * pages_per_io;
+    let idle_max = BUDGET_US_PER_S * IDLE_PART / s.us_per_page;
     // At least 16 pages a second (all, if there are fewer), or the last pages would take for ever.
     let idle = (dirty as f64 / IDLE_CLEAN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
 
@@ -211,36 +208,25 @@ fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
     steepest * s.redo_bytes_per_s
 }
 
-/// Returns the I/Os that are allowed beyond the budget. A thread that waits for a frame is not
+/// Returns the victims that are allowed beyond the budget. A thread that waits for a frame is not
 /// background work, and the budget is only an estimate.
 fn at_once(s: &CleanerSample<'_>) -> u32 {
     s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
 }
 
-/// Returns the LSN below which the oldest `pages` dirty pages are.
-fn lsn_of(s: &CleanerSample<'_>, pages: u64) -> u64 {
-    let mut left = pages;
-    let mut start = s.checkpoint_lsn;
-    for bucket in s.first_dirty {
-        if bucket.pages >= left && bucket.pages > 0 {
-            let part = u128::from(bucket.end_lsn.saturating_sub(start)) * u128::from(left)
-                / u128::from(bucket.pages);
-            return start + part as u64;
-        }
-        left -= bucket.pages;
-        start = bucket.end_lsn;
-    }
-    if pages == 0 { s.checkpoint_lsn } else { s.end_lsn }
+/// Returns the time until the next step: when there will be enough pages for a batch, soon if free
+/// frames are short, and before the log has grown by much.
+fn next_step_us(pages_per_s: f64, s: &CleanerSample<'_>) -> u64 {
+    let pages_per_s = pages_per_s.min(BUDGET_US_PER_S / s.us_per_page).max(1.0);
+    let batch_us = (BATCH_PAGES * 1e6 / pages_per_s) as u64;
+    let urgent = s.waiting_threads > 0 || s.free_frames < free_frame_reserve(s.threads, s.frames).low;
+    if urgent { STEP_US_MIN } else { batch_us.min(growth_us(s)).clamp(STEP_US_MIN, STEP_US_MAX) }
 }
 
-/// Returns the time until the next step: when there will be enough I/Os for a batch, soon if free
-/// frames are short, and before the log has grown by much.
-fn next_step_us(ios_per_s: f64, s: &CleanerSample<'_>) -> u64 {
-    let ios_per_s = ios_per_s.min(s.budget_ios_per_s).max(1.0);
-    let batch_us = (BATCH_IOS * 1e6 / ios_per_s) as u64;
-    let urgent = s.waiting_threads > 0 || s.free_frames < free_frame_reserve(s.threads, s.frames).low;
-    let growth_us = s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0);
-    if urgent { STEP_US_MIN } else { batch_us.min(growth_us as u64).clamp(STEP_US_MIN, STEP_US_MAX) }
+/// Returns the time in which the log grows by the part of its target that is allowed between two
+/// steps.
+fn growth_us(s: &CleanerSample<'_>) -> u64 {
+    (s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0)) as u64
 }
 
 #[cfg(test)]
@@ -273,8 +259,8 @@ mod tests {
                 threads: 16,
                 waiting_threads: 0,
                 dirty_victims: 0.5,
-                pages_per_io: 4.0,
-                budget_ios_per_s: 10_000.0,
+                us_per_page: 45.0,
+                us_per_victim: 180.0,
             };
             Script { sample, capacity_mib: 96, dirty: Vec::new() }
         }
@@ -294,8 +280,8 @@ mod tests {
                 "threads" => s.threads = int(),
                 "waiting" => s.waiting_threads = int(),
                 "victims" => s.dirty_victims = float(),
-                "per_io" => s.pages_per_io = float(),
-                "ios" => s.budget_ios_per_s = float(),
+                "page" => s.us_per_page = float(),
+                "victim" => s.us_per_victim = float(),
                 "dirty" => {
                     self.dirty = value
                         .split(',')
@@ -335,13 +321,12 @@ mod tests {
             }
             let p = numbers.step(&mut governor, (n as u64 + 1) * 10_000);
             out += &format!(
-                "{line}\n    {:?}: {:.0} pages/s, {} I/Os up to age {:.1} MiB; free {} with {} I/Os; next {} ms\n",
+                "{line}\n    {:?}: {:.0} pages/s, {} now; free {} with {} victims; next {} ms\n",
                 p.reason,
                 p.wanted_pages_per_s,
-                p.checkpoint_ios,
-                (numbers.sample.end_lsn - p.clean_to_lsn) as f64 / MIB as f64,
+                p.page_quota,
                 p.free_frames,
-                p.free_frame_ios,
+                p.victims,
                 p.next_step_us / 1000,
             );
         }
@@ -366,27 +351,27 @@ mod tests {
             ",
             &expect![[r#"
                 dirty= redo=0
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 0 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 dirty=40/1000,20/1000,0/1000 redo=0
-                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 50 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.01
-                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 44 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=1
-                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 83 pages/s, 1 now; free 0 with 0 victims; next 100 ms
                 redo=10
-                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 829 pages/s, 9 now; free 0 with 0 victims; next 100 ms
                 redo=40
-                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 77 ms
+                    CheckpointAge: 3317 pages/s, 33 now; free 0 with 0 victims; next 77 ms
                 dirty=48/1000,28/1000,8/1000
-                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; next 41 ms
+                    CheckpointAge: 6209 pages/s, 62 now; free 0 with 0 victims; next 41 ms
                 dirty=56/1000,36/1000,16/1000
-                    CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; next 6 ms
+                    CheckpointAge: 41600 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 dirty=64/1000,44/1000,24/1000
-                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; next 6 ms
+                    CheckpointAge: 144359 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 dirty=72/1000,52/1000,32/1000
-                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; next 6 ms
+                    CheckpointAge: 255043 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 dirty=80/1000,60/1000,40/1000
-                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
+                    CheckpointAge: 454438 pages/s, 400 now; free 0 with 0 victims; next 6 ms
             "#]],
         );
     }
@@ -401,11 +386,11 @@ mod tests {
             ",
             &expect![[r#"
                 redo=20 dirty=40/100,30/100,10/100
-                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 209 pages/s, 2 now; free 0 with 0 victims; next 100 ms
                 redo=20 dirty=40/100,30/20000,10/100
-                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; next 12 ms
+                    CheckpointAge: 20994 pages/s, 210 now; free 0 with 0 victims; next 12 ms
                 redo=20 dirty=30/100,20/20000,0/100
-                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; next 18 ms
+                    CheckpointAge: 13815 pages/s, 138 now; free 0 with 0 victims; next 18 ms
             "#]],
         );
     }
@@ -421,13 +406,13 @@ mod tests {
             ",
             &expect![[r#"
                 capacity=4000 redo=20 frames=10000 dirty=200/3000,0/3000
-                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 56 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 dirty=200/3500,0/3500
-                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 65 pages/s, 1 now; free 0 with 0 victims; next 100 ms
                 dirty=200/4000,0/4000
-                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    DirtyShare: 1000 pages/s, 10 now; free 0 with 0 victims; next 100 ms
                 dirty=200/4900,0/4900
-                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 91 ms
+                    DirtyShare: 2800 pages/s, 28 now; free 0 with 0 victims; next 91 ms
             "#]],
         );
     }
@@ -439,23 +424,23 @@ mod tests {
     fn free_frames_are_supplied_however_much_the_checkpoint_needs() {
         check(
             "
-            redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
+            redo=200 dirty=80/20000,40/20000,0/20000 free=64
             free=40
             free=0 waiting=16
             free=0 waiting=16 victims=1
             free=0 waiting=60 threads=64 victims=1
             ",
             &expect![[r#"
-                redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
-                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
+                redo=200 dirty=80/20000,40/20000,0/20000 free=64
+                    CheckpointAge: 36674465 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 free=40
-                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 352 now; free 24 with 12 victims; next 6 ms
                 free=0 waiting=16
-                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 299 now; free 80 with 25 victims; next 2 ms
                 free=0 waiting=16 victims=1
-                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 300 now; free 80 with 25 victims; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 300 now; free 316 with 60 victims; next 2 ms
             "#]],
         );
     }
@@ -474,17 +459,17 @@ mod tests {
             ",
             &expect![[r#"
                 redo=0 dirty=10/60000
-                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 18 ms
+                    DirtyShare: 14125 pages/s, 141 now; free 0 with 0 victims; next 18 ms
                 dirty=10/600
-                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 16 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 dirty=10/6
-                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 6 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.01
-                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 5 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.05
-                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    Idle: 3 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.1
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
+                    CheckpointAge: 0 pages/s, 0 now; free 0 with 0 victims; next 100 ms
             "#]],
         );
     }
@@ -511,8 +496,8 @@ mod tests {
                 threads: 16,
                 waiting_threads: 0,
                 dirty_victims: 0.5,
-                pages_per_io: 4.0,
-                budget_ios_per_s: 1e4,
+                us_per_page: 45.0,
+                us_per_victim: 180.0,
             });
             if let Some(last) = last {
                 assert!(rate >= last && rate <= last * 1.001, "age {age_kib} KiB: {last} -> {rate}");

@@ -153,6 +153,11 @@ impl Pool {
         [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
     }
 
+    /// Returns the start of the oldest change in a copy that is being written.
+    pub(crate) fn min_writing(&self) -> Option<Lsn> {
+        self.dirty.sets.lock().writing.first().map(|&(lsn, _)| lsn)
+    }
+
     /// Returns the number of pages that differ from their file, apart from changes in a copy that
     /// is being written.
     pub(crate) fn dirty_pages(&self) -> usize {
@@ -207,9 +212,6 @@ impl Pool {
     /// Copies a dirty page for its file, without waiting. Returns `None` if the page is not dirty,
     /// is not in memory, is latched for writing, or has a copy that is being written.
     pub(crate) fn copy_for_flush(&self, page: PageNo, copy: &mut [u8]) -> Option<FlushTicket> {
-        if !self.wants_flush(page) {
-            return None;
-        }
         let PageProbe::Resident(pin) = self.probe(page) else { return None };
         let index = pin.frame();
         let latched = self.frames().try_share(index)?;

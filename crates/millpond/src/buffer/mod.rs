@@ -28,6 +28,7 @@ mod pool;
 mod tests;
 mod uncached;
 
+pub(crate) use dirty::FlushTicket;
 pub(crate) use free::FrameHolder;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]

@@ -53,6 +53,7 @@ fn options() -> Options {
         grow_pages: 64,
         doublewrite_pages: 16,
         frames: 64,
+        digest_behind_bytes: 0,
         ..Tuning::default()
     };
     // Its writes would fall between those that tests count, and into space that tests measure.

@@ -5,6 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::catch_up::CatchUp;
 use super::open::Opening;
 use super::roster::{Roster, Worker};
+use super::writers::PageWriters;
 use super::{ActiveCalls, Admission, Capacity, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
@@ -19,7 +20,7 @@ use crate::recover::apply::{RedoHook, replay_memory};
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
-use crate::txn::{HistoryLimits, Txns, UndoAdmission};
+use crate::txn::{HistoryLimits, Txns};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
 use pace::capacity::{self, CapacityChange};
@@ -65,8 +66,7 @@ pub(super) fn build(
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
-    let log_thread = roster.unparker(Worker::Log);
-    let log = Arc::new(Log::new(context, log_options, start, segments, log_thread));
+    let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
     let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
@@ -87,13 +87,14 @@ pub(super) fn build(
         roster.unparker(Worker::History),
     );
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
-    let undo_admission = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
-    let txns =
-        Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), undo_admission));
+    let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
+    let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
     let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
     let pool = &store.pool;
     let shared = Arc::new(Shared {
-        flusher: Mutex::new(Flusher::new(context, &log, pool, files, doublewrite)),
+        flusher: Flusher::new(context, &log, pool, files, doublewrite),
+        writers: PageWriters::default(),
+        has_writers: !options.tuning.no_threads,
         checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
         txn_table: Mutex::new(txn_table),
         admission,
@@ -106,6 +107,7 @@ pub(super) fn build(
         heap_trim: Mutex::new(HeapTrim::new(recovery_bytes)),
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
         recorder: recorder(opening, root.db_id),
+        digest_behind: options.tuning.digest_behind_bytes,
         replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),
         roster,

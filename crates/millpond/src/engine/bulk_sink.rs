@@ -11,13 +11,13 @@ impl BulkSink for Engine {
     }
 
     fn batch_pages(&self) -> usize {
-        self.shared.flusher.lock().batch_pages()
+        self.shared.flusher.batch_pages()
     }
 
     fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
         let _asked = duty::page_writes();
         let (pages, images) = batch.parts();
-        self.shared.flusher.lock().write_new(pages, images)?;
+        self.shared.flusher.write_new(pages, images)?;
         batch.pages.clear();
         Ok(batch)
     }

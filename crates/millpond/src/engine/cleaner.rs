@@ -3,17 +3,18 @@
 //! `pace`, and acts. There is nothing to tune here.
 
 use super::Shared;
+use super::writers::{OldestOrder, VictimsOrder, Written};
 use crate::error::{Error, Result};
-use crate::flush::batch::{BatchLimit, BatchWritten, Flusher};
+use crate::flush::batch::BatchLimit;
 use crate::planted::{Bug, planted};
 use crate::recover::txn_table::Digested;
+use base::Lsn;
 use base::sync::atomic::Ordering;
 use base::sync::spin;
-use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
 use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
-use pace::budget::{DeviceSpeed, PagesPerIo};
+use pace::budget::{BUDGET_US_PER_S, WriteCost};
 use pace::checkpoint::{pays, worth_writing};
 use pace::free_frames::free_frame_reserve;
 use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Governor};
@@ -26,14 +27,18 @@ const SLICES: u64 = 64;
 /// The least number of threads that is ever assumed. The engine's own threads count too.
 const THREADS_MIN: u64 = 4;
 
+/// So much of the wanted cleaning may be ordered and not done yet, seconds.
+const BACKLOG_S: f64 = 0.1;
+
 /// What the cleaner remembers between steps.
 pub(super) struct Cleaner {
     governor: Governor,
     active_threads: ActiveThreads,
-    device: DeviceSpeed,
+    /// What a page that is cleaned for the checkpoint costs, and a victim.
+    page_cost: WriteCost,
+    victim_cost: WriteCost,
     redo_rate: SmoothedRate,
     clean_rate: SmoothedRate,
-    pages_per_io: PagesPerIo,
     /// The share of dirty pages among the eviction candidates of the last sweeps.
     dirty_victims: f64,
     slices: Vec<(Lsn, u64)>,
@@ -45,10 +50,10 @@ impl Cleaner {
         Cleaner {
             governor: Governor::new(),
             active_threads: ActiveThreads::new(),
-            device: DeviceSpeed::new(),
+            page_cost: WriteCost::new(),
+            victim_cost: WriteCost::new(),
             redo_rate: SmoothedRate::new(),
             clean_rate: SmoothedRate::new(),
-            pages_per_io: PagesPerIo::new(),
             dirty_victims: 0.0,
             slices: Vec::new(),
             root_written_us: 0,
@@ -65,15 +70,15 @@ impl Shared {
         // Before anything that takes long: writers can use only the files that exist.
         self.adjust_files(now_us)?;
         self.report_reserve();
+        self.learn(c);
         // Without space to harden undo the checkpoint cannot move, but frames are still needed.
         let moved = self.allow_transient(self.move_checkpoint(c, now_us))?;
         let plan = self.make_plan(c, now_us);
-        let freed = self.supply_frames(c, &plan)?;
-        let cleaned = self.allow_transient(self.clean_oldest(c, &plan))?;
-        let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
+        let worked = self.supply_frames(c, &plan) | self.clean_oldest(now_us, &plan);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
+        let called = if worked { self.allow_transient(self.call_writers(c))? } else { Ok(()) };
         self.update_admission(c, now_us);
-        let passed = moved.and(cleaned);
+        let passed = moved.and(called);
         let spent = self.report_reserve();
         self.admission.set_blocking_file(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
@@ -156,82 +161,63 @@ impl Shared {
             threads,
             waiting_threads: pool.frame_waiters() as u64,
             dirty_victims: c.dirty_victims,
-            pages_per_io: c.pages_per_io.get(),
-            budget_ios_per_s: c.device.budget_ios_per_s(),
+            us_per_page: c.page_cost.us(),
+            us_per_victim: c.victim_cost.us(),
         })
     }
 
-    /// Fills the free list: first with clean pages that it evicts, then with dirty pages that it
-    /// writes and evicts.
-    fn supply_frames(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
+    /// Fills the free list with clean pages that it evicts, and orders writes of dirty ones.
+    /// Returns whether it did anything.
+    fn supply_frames(&self, c: &mut Cleaner, plan: &CleanerPlan) -> bool {
         if plan.free_frames == 0 {
-            return Ok(0);
+            return false;
         }
         let pool = &self.store.pool;
-        let target = pool.free_frames() + plan.free_frames as usize;
-        let mut flusher = self.flusher.lock();
-        let swept = pool.sweep(target, flusher.batch_pages());
+        let free = pool.free_frames() + plan.free_frames as usize;
+        let swept = pool.sweep(free, self.flusher.batch_pages());
         let seen = swept.freed + swept.dirty.len();
         if seen > 0 {
             c.dirty_victims += (swept.dirty.len() as f64 / seen as f64 - c.dirty_victims) * 0.25;
         }
-        let mut freed = swept.freed;
-        if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {
-            let limit = BatchLimit { pages: u64::MAX, ios: plan.free_frame_ios.into() };
-            self.write(c, &mut flusher, &swept.dirty, limit, Force::FreeFrames)?;
-            freed += pool.free_cleaned(&swept.dirty, target);
+        let ordered = plan.victims > 0 && !swept.dirty.is_empty();
+        if ordered {
+            let ios = plan.victims.into();
+            self.writers.order_victims(VictimsOrder { pages: swept.dirty, ios, free });
         }
-        Ok(freed as u64)
+        ordered || swept.freed > 0
     }
 
-    /// Cleans what the plan asks for, oldest first. Stops early if a thread waits for a frame.
-    fn clean_oldest(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
-        let pool = &self.store.pool;
+    /// Orders the cleaning that the plan asks for. Returns whether there is any.
+    fn clean_oldest(&self, now_us: u64, plan: &CleanerPlan) -> bool {
         let force = match plan.reason {
             CleaningReason::DirtyShare => Force::DirtyShare,
             CleaningReason::Idle => Force::Idle,
             // Writes for free frames are counted elsewhere, under their own reason.
             CleaningReason::CheckpointAge | CleaningReason::FreeFrames => Force::CheckpointAge,
         };
-        let (mut ios, mut pages) = (u64::from(plan.checkpoint_ios), 0);
-        while ios > 0 && pages < plan.page_quota {
-            let mut flusher = self.flusher.lock();
-            let oldest = pool.oldest_dirty(Lsn(plan.clean_to_lsn), flusher.batch_pages());
-            let oldest: Vec<PageNo> = oldest.into_iter().map(|(page, _)| page).collect();
-            let limit = BatchLimit { pages: plan.page_quota - pages, ios };
-            let written = self.write(c, &mut flusher, &oldest, limit, force)?;
-            drop(flusher);
-            pages += written.pages;
-            ios = ios.saturating_sub(written.ios);
-            // Each batch moves the checkpoint at once: a step may be many batches long.
-            let now_us = self.clock.now_us();
-            self.move_checkpoint(c, now_us)?;
-            self.update_admission(c, now_us);
-            if written.pages == 0 || pool.frame_waiters() > pool.free_frames() {
-                break;
-            }
+        let pages = plan.page_quota;
+        if pages == 0 {
+            return false;
         }
-        Ok(pages)
+        let most = plan.wanted_pages_per_s * BACKLOG_S;
+        self.writers.order_oldest(
+            now_us,
+            OldestOrder { pages, gather_us: plan.gather_us, force },
+            most as u64,
+        );
+        true
     }
 
-    fn write(
-        &self,
-        c: &mut Cleaner,
-        flusher: &mut Flusher,
-        pages: &[PageNo],
-        limit: BatchLimit,
-        force: Force,
-    ) -> Result<BatchWritten> {
-        let written = flusher.flush(pages, limit, force)?;
-        if written.ios > 0 {
-            c.device.observe(written.ios, written.took_us);
-            c.pages_per_io.observe(written.pages, written.ios);
-        }
-        Ok(written)
+    /// Learns from the batches that were written since the last call.
+    pub(super) fn learn(&self, c: &mut Cleaner) {
+        let Written { oldest, victims } = self.writers.take_written();
+        oldest.iter().for_each(|batch| c.page_cost.observe(batch.pages, batch.took_us));
+        // A victim is written alone or with its neighbours in one I/O.
+        victims.iter().for_each(|batch| c.victim_cost.observe(batch.ios, batch.took_us));
     }
 
     /// Writes the root if that is worth a sync, and recycles the segments below the checkpoint.
-    fn move_checkpoint(&self, c: &mut Cleaner, now_us: u64) -> Result {
+    pub(super) fn move_checkpoint(&self, c: &mut Cleaner, now_us: u64) -> Result {
         // A checkpoint hardens the undo that replay has found unfinished or not purged. Most of it
         // is not needed a moment later.
         let since_us = now_us.saturating_sub(c.root_written_us.max(self.opened_us));
@@ -266,7 +252,10 @@ impl Shared {
         {
             let mut txn_table = self.txn_table.lock();
             let mut source = Digested { txn_table: &mut txn_table, listed: &listed };
-            self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.fatal(error))?;
+            self.store
+                .log
+                .digest_next(checkpoint, self.digest_behind, &mut source)
+                .map_err(|error| self.fatal(error))?;
             txn_table.forget_ended(checkpoint, &listed);
             self.store.metrics.set(M::TxnTableBytes, txn_table.bytes());
         }
@@ -275,14 +264,13 @@ impl Shared {
     }
 
     /// Gives admission the present rates and marks.
-    fn update_admission(&self, c: &Cleaner, now_us: u64) {
+    pub(super) fn update_admission(&self, c: &Cleaner, now_us: u64) {
         let (log, metrics) = (&self.store.log, &self.store.metrics);
         let checkpoint = self.checkpointer.lsn();
         let age = log.reserved_lsn().since(checkpoint);
         let clean_bytes_per_s = clean_rate(
             c.clean_rate.typical_per_second(),
-            c.device.budget_ios_per_s(),
-            c.pages_per_io.get(),
+            BUDGET_US_PER_S / c.page_cost.us(),
             age,
             c.slices.iter().map(|(_, pages)| pages).sum(),
         );
@@ -293,27 +281,26 @@ impl Shared {
         metrics.set(M::CheckpointAgeSoft, marks.soft);
         metrics.set(M::CheckpointAgeLimit, marks.hard);
         metrics.set(M::RedoRate, c.redo_rate.per_second() as u64);
-        metrics.set(M::IoBudget, c.device.budget_ios_per_s() as u64);
+        metrics.set(M::CleaningBudget, (BUDGET_US_PER_S / c.page_cost.us()) as u64);
     }
 
-    /// Writes every page that is dirty now, in batches, so the cleaner can supply frames in
-    /// between.
+    /// Writes every page that is dirty now, in batches. Each of them may be written by this thread
+    /// or by a writer.
     pub(super) fn drain(&self, force: Force) -> Result {
         let pool = &self.store.pool;
         let up_to = self.store.log.reserved_lsn();
+        let oldest = |most| pool.oldest_dirty(up_to, most);
+        let pages = |most| oldest(most).into_iter().map(|(page, _)| page).collect();
         let mut turn = 0;
-        loop {
-            let mut flusher = self.flusher.lock();
-            let oldest = pool.oldest_dirty(up_to, flusher.batch_pages());
-            if oldest.is_empty() {
-                return Ok(());
-            }
-            let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
-            if flusher.flush(&pages, BatchLimit::NONE, force)?.pages == 0 {
+        while pool.min_first_dirty().is_some_and(|first| first < up_to) {
+            if oldest(1).is_empty() {
+                // A page that was changed again while it is being written is dirty again then.
+                self.flusher.wait_for_copies(up_to)?;
+            } else if self.flusher.flush(pages, BatchLimit::NONE, force)?.pages == 0 {
                 // Other threads have latched all of them for a moment.
-                drop(flusher);
                 spin(&mut turn);
             }
         }
+        Ok(())
     }
 }

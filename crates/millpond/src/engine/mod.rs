@@ -20,6 +20,7 @@ mod sim_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 mod undo_admission;
+mod writers;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
@@ -45,6 +46,7 @@ use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
+use writers::PageWriters;
 
 /// Sleep of the purge thread when it has no work.
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
@@ -79,7 +81,10 @@ pub(crate) struct Engine {
 struct Shared {
     store: Arc<Store>,
     txns: Arc<Txns>,
-    flusher: Mutex<Flusher>,
+    flusher: Flusher,
+    writers: PageWriters,
+    /// False in tests that take the steps of the cleaner themselves.
+    has_writers: bool,
     checkpointer: Checkpointer,
     /// The transaction table at the end of the last digest. Only the cleaner uses it.
     txn_table: Mutex<TxnTable>,
@@ -99,6 +104,8 @@ struct Shared {
     heap_trim: Mutex<HeapTrim>,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     replay_checkpoint_us: u64,
+    /// How far the digests stay behind the end of the log, bytes.
+    digest_behind: u64,
     /// None without a file, or if it is switched off.
     recorder: Option<Mutex<Recorder>>,
     poison: Arc<Poison>,
@@ -155,6 +162,9 @@ impl Shared {
 impl Engine {
     /// Starts the threads that supply log space and frames.
     fn start(&self) -> Result {
+        for writer in Worker::WRITERS {
+            self.shared.start_steps(writer, Shared::writer_step)?;
+        }
         self.shared.start(Worker::Log, |shared, parker, stop| shared.store.log.serve(parker, stop))?;
         let mut cleaner = Cleaner::new();
         self.shared.start_steps(Worker::Cleaner, move |shared| shared.clean(&mut cleaner).map(Pause::us))

@@ -24,8 +24,11 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) enum Worker {
     /// Leads flushes of the log for commits that do not wait.
     Log,
-    /// Writes dirty pages, moves the checkpoint, keeps the segments.
+    /// Says which dirty pages are written, moves the checkpoint, keeps the segments.
     Cleaner,
+    /// Writes dirty pages, as another one does at the same time.
+    FirstWriter,
+    SecondWriter,
     /// Reverts and purges.
     Purge,
     /// Grows the pages file.
@@ -37,13 +40,26 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    const ALL: [Worker; 6] =
-        [Worker::Log, Worker::Cleaner, Worker::Purge, Worker::Growth, Worker::History, Worker::Recorder];
+    const ALL: [Worker; 8] = [
+        Worker::Log,
+        Worker::Cleaner,
+        Worker::FirstWriter,
+        Worker::SecondWriter,
+        Worker::Purge,
+        Worker::Growth,
+        Worker::History,
+        Worker::Recorder,
+    ];
+
+    /// The page writers: one for each area of the doublewrite.
+    pub(super) const WRITERS: [Worker; 2] = [Worker::FirstWriter, Worker::SecondWriter];
 
     fn name(self) -> &'static str {
         match self {
             Worker::Log => "millpond-log",
             Worker::Cleaner => "millpond-cleaner",
+            Worker::FirstWriter => "millpond-page-1",
+            Worker::SecondWriter => "millpond-page-2",
             Worker::Purge => "millpond-purge",
             Worker::Growth => "millpond-growth",
             Worker::History => "millpond-history",
@@ -56,7 +72,7 @@ impl Worker {
     fn stage(self) -> Stage {
         match self {
             Worker::Purge | Worker::Growth | Worker::History | Worker::Recorder => Stage::First,
-            Worker::Log | Worker::Cleaner => Stage::Second,
+            Worker::Log | Worker::Cleaner | Worker::FirstWriter | Worker::SecondWriter => Stage::Second,
         }
     }
 }

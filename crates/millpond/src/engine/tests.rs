@@ -40,6 +40,7 @@ fn options() -> Options {
         grow_pages: 64,
         doublewrite_pages: 16,
         frames: 32,
+        digest_behind_bytes: 0,
         ..Tuning::default()
     };
     options

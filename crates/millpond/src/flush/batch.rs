@@ -2,15 +2,17 @@
 //! rule), protect the copies against torn writes, write them in place, sync, and only then mark
 //! them clean (To1, To2).
 
-use super::doublewrite::Doublewrite;
-use crate::buffer::Pool;
+use super::areas::{Areas, TakenArea};
+use super::doublewrite::{AREAS, Doublewrite};
+use super::runs::{RunShape, runs};
+use crate::buffer::{FlushTicket, Pool};
 use crate::context::Context;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::header;
 use crate::planted::{Bug, planted};
-use base::aligned::AlignedBuf;
+use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use std::collections::BTreeSet;
@@ -18,11 +20,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{File, Vfs, WriteOp};
 
-/// Dirty pages in the same aligned range of this size go in one write (Fl4): up to this size every
-/// I/O costs the same.
+/// The longest run around a page whose frame is needed: up to this size every I/O costs about the
+/// same (Fl5).
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
+/// The longest run around another page. Its transfer takes a multiple of what beginning it costs.
+const RUN_BYTES: usize = 1 << 20;
 
-/// Where a batch ends, if it is not full before. It may exceed the limit by one neighbourhood.
+/// Where a batch ends, if it is not full before. It may exceed the limit by one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchLimit {
     /// Pages.
@@ -47,7 +51,8 @@ pub(crate) struct BatchWritten {
     pub(crate) took_us: u64,
 }
 
-/// Writes batches of pages. There is only one, so no page is in two batches.
+/// Writes batches of pages, several at the same time. No page is in two of them: the pool gives no
+/// second copy of a page that is being written.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     vfs: Vfs,
@@ -56,7 +61,9 @@ pub(crate) struct Flusher {
     file: Arc<dyn File>,
     path: PathBuf,
     doublewrite: Doublewrite,
-    copies: AlignedBuf,
+    areas: Areas,
+    /// Held while pages are chosen and copied, so that two batches do not choose the same ones.
+    choosing: Mutex<()>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -71,7 +78,7 @@ impl Flusher {
         doublewrite: Doublewrite,
     ) -> Flusher {
         let Context { vfs, metrics, poison } = context.clone();
-        let copies = AlignedBuf::zeroed(doublewrite.slots() * pool.page_bytes());
+        let areas = Areas::new(AREAS, doublewrite.slots() * pool.page_bytes());
         Flusher {
             vfs,
             log: Arc::clone(log),
@@ -79,7 +86,8 @@ impl Flusher {
             file,
             path,
             doublewrite,
-            copies,
+            areas,
+            choosing: Mutex::new(()),
             metrics,
             poison,
         }
@@ -90,35 +98,34 @@ impl Flusher {
         self.doublewrite.slots()
     }
 
-    /// Writes the pages of `wanted` and their dirty neighbours, in the order given, until the limit
-    /// is reached or the batch is full. Skips pages that another thread is changing now. A failure
-    /// poisons the database.
+    /// Writes the pages that `choose` returns and their dirty neighbours, in the order given, until
+    /// the limit is reached or the batch is full. Skips pages that another thread is changing now,
+    /// and those whose copy is being written. A failure poisons the database.
+    ///
+    /// `choose` is called when no other batch is choosing, and gets the most pages of a batch.
     pub(crate) fn flush(
-        &mut self,
-        wanted: &[PageNo],
+        &self,
+        choose: impl FnOnce(usize) -> Vec<PageNo>,
         limit: BatchLimit,
         force: Force,
     ) -> Result<BatchWritten> {
         self.poison.check()?;
-        self.try_flush(wanted, limit, force).map_err(|error| self.poison.set(error))
+        self.try_flush(choose, limit, force).map_err(|error| self.poison.set(error))
     }
 
-    fn try_flush(&mut self, wanted: &[PageNo], limit: BatchLimit, force: Force) -> Result<BatchWritten> {
+    fn try_flush(
+        &self,
+        choose: impl FnOnce(usize) -> Vec<PageNo>,
+        limit: BatchLimit,
+        force: Force,
+    ) -> Result<BatchWritten> {
+        let mut area = self.areas.take();
         let begun = self.vfs.clock.now_us();
-        let page_bytes = self.pool.page_bytes();
-        let mut tickets = Vec::new();
-        let mut newest = Lsn::ZERO;
-        for page in self.with_neighbours(wanted, limit) {
-            let copy = &mut self.copies[tickets.len() * page_bytes..][..page_bytes];
-            let Some(ticket) = self.pool.copy_for_flush(page, copy) else {
-                self.metrics.add(M::CleanerLatchMisses, 1);
-                continue;
-            };
-            base::check!(header::page_no(copy) == page, "{page:?} names {:?}", header::page_no(copy));
-            newest = newest.max(header::lsn(copy));
-            header::seal(copy);
-            tickets.push(ticket);
-        }
+        let choosing = self.choosing.lock();
+        let wanted = choose(self.batch_pages());
+        let pages = runs(&wanted, limit, self.shape(force), |page| self.pool.wants_flush(page));
+        let (tickets, newest) = self.copy(&pages, &mut area);
+        drop(choosing);
         if tickets.is_empty() {
             return Ok(BatchWritten::default());
         }
@@ -131,14 +138,41 @@ impl Flusher {
             "a page at LSN {newest} goes to its file before its redo"
         );
         let pages: Vec<PageNo> = tickets.iter().map(|ticket| ticket.page).collect();
-        let copies = std::mem::replace(&mut self.copies, AlignedBuf::zeroed(1));
-        let ios = self.write(&pages, &copies[..pages.len() * page_bytes], SyncReason::PageBatch);
-        self.copies = copies;
-        let (pages, ios) = (pages.len() as u64, ios?);
+        let images = &area.copies[..pages.len() * self.pool.page_bytes()];
+        let ios = self.write(area.number, &pages, images, SyncReason::PageBatch)?;
+        let pages = pages.len() as u64;
         self.metrics.page_writes(force, pages, ios, duty::is_foreground());
         self.metrics.add(M::PageBatches, 1);
+        // Before the area is given back: who waits for the batch looks at the pages then.
         self.pool.flushed(tickets);
         Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
+    }
+
+    /// Copies pages into an area, sealed. Leaves out those that another thread is changing now.
+    /// Returns the tickets of the copies and the highest LSN on them.
+    fn copy(&self, wanted: &BTreeSet<PageNo>, area: &mut TakenArea<'_>) -> (Vec<FlushTicket>, Lsn) {
+        let page_bytes = self.pool.page_bytes();
+        let (mut tickets, mut newest) = (Vec::with_capacity(wanted.len()), Lsn::ZERO);
+        for &page in wanted {
+            let copy = &mut area.copies[tickets.len() * page_bytes..][..page_bytes];
+            let Some(ticket) = self.pool.copy_for_flush(page, copy) else {
+                self.metrics.add(M::CleanerLatchMisses, 1);
+                continue;
+            };
+            base::check!(header::page_no(copy) == page, "{page:?} names {:?}", header::page_no(copy));
+            newest = newest.max(header::lsn(copy));
+            header::seal(copy);
+            tickets.push(ticket);
+        }
+        (tickets, newest)
+    }
+
+    /// Waits until no page has a copy on its way to the file that holds the checkpoint below `lsn`.
+    /// An error if the database is poisoned: then such a copy may stay for ever.
+    pub(crate) fn wait_for_copies(&self, lsn: Lsn) -> Result {
+        let is_on_its_way = || self.pool.min_writing().is_some_and(|first| first < lsn);
+        self.areas.wait_while(|| is_on_its_way() && !self.poison.is_set());
+        self.poison.check()
     }
 
     /// Writes new pages whose redo has no content; no frame holds them and nothing refers to them
@@ -146,7 +180,7 @@ impl Flusher {
     /// page may lie above the checkpoint, and replay needs a whole page to see that it need not
     /// apply that redo. A failure poisons the database. REQUIRES: at most [`Flusher::batch_pages`]
     /// pages, each with its number and an LSN above all of its redo.
-    pub(crate) fn write_new(&mut self, pages: &[PageNo], images: &mut [u8]) -> Result {
+    pub(crate) fn write_new(&self, pages: &[PageNo], images: &mut [u8]) -> Result {
         self.poison.check()?;
         let page_bytes = self.pool.page_bytes();
         let mut newest = Lsn::ZERO;
@@ -156,10 +190,11 @@ impl Flusher {
             newest = newest.max(header::lsn(image));
             header::seal(image);
         }
+        let area = self.areas.take();
         let written = self
             .log
             .flush_to(newest, SyncReason::WriteAhead)
-            .and_then(|_| self.write(pages, images, SyncReason::BulkLoad));
+            .and_then(|_| self.write(area.number, pages, images, SyncReason::BulkLoad));
         let ios = written.map_err(|error| self.poison.set(error))?;
         self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios, duty::is_foreground());
         Ok(())
@@ -167,7 +202,7 @@ impl Flusher {
 
     /// Protects page images, writes them in place and syncs them. Returns the number of in-place
     /// I/Os.
-    fn write(&mut self, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
+    fn write(&self, area: usize, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
         let page_bytes = self.pool.page_bytes();
         let is_load = reason == SyncReason::BulkLoad;
         base::check!(pages.len() <= self.batch_pages(), "{} pages in one batch", pages.len());
@@ -178,7 +213,7 @@ impl Flusher {
         let mut ios = 0;
         for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
             if !planted(Bug::NoDoublewrite) {
-                self.doublewrite.protect(images, self.waiting())?;
+                self.doublewrite.protect(area, images, self.waiting())?;
             }
             ios += self.write_in_place(pages, images)?;
         }
@@ -215,32 +250,14 @@ impl Flusher {
         duty::callers() + self.pool.frame_waiters() as u64
     }
 
-    /// Returns the wanted pages and the dirty ones in their neighbourhoods, by page number.
-    fn with_neighbours(&self, wanted: &[PageNo], limit: BatchLimit) -> BTreeSet<PageNo> {
-        let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
-        let mut all = BTreeSet::new();
-        let mut runs = 0;
-        for page in wanted {
-            if all.contains(page) {
-                continue;
-            }
-            if runs >= limit.ios || all.len() as u64 >= limit.pages {
-                return all;
-            }
-            let first = page.0 / each * each;
-            let mut apart = true;
-            for near in first..first + each {
-                let take = near == page.0 || self.pool.wants_flush(PageNo(near));
-                if take {
-                    if all.len() == self.batch_pages() {
-                        return all;
-                    }
-                    all.insert(PageNo(near));
-                    runs += u64::from(apart);
-                }
-                apart = !take;
-            }
+    /// Returns the sizes of runs in a batch that is written for this reason.
+    fn shape(&self, force: Force) -> RunShape {
+        let pages_in = |bytes: usize| (bytes / self.pool.page_bytes()) as u32;
+        let batch = self.batch_pages();
+        match force {
+            // Only these frames are needed, and soon.
+            Force::FreeFrames => RunShape { longest: pages_in(NEIGHBOURHOOD_BYTES), batch },
+            _ => RunShape { longest: pages_in(RUN_BYTES), batch },
         }
-        all
     }
 }

@@ -29,7 +29,8 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MPONDDBW";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 4096;
-const AREAS: usize = 2;
+/// Areas of the file: so many batches are under way at once.
+pub(super) const AREAS: usize = 2;
 
 /// The newest valid copy of each page: its LSN, and its offset in the file.
 type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
@@ -52,7 +53,6 @@ pub(crate) struct Doublewrite {
     file: Arc<dyn File>,
     page_bytes: usize,
     slots: usize,
-    next_area: usize,
     metrics: Arc<Metrics>,
 }
 
@@ -126,7 +126,6 @@ impl Doublewrite {
             file,
             page_bytes,
             slots,
-            next_area: 0,
             metrics: Arc::clone(metrics),
         })
     }
@@ -136,12 +135,11 @@ impl Doublewrite {
         self.slots
     }
 
-    /// Makes sealed page images durable, while `waiting` callers wait. REQUIRES: the in-place
-    /// writes of the batch before last are synced.
-    pub(super) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
+    /// Makes sealed page images durable in an area, while `waiting` callers wait. REQUIRES: the
+    /// in-place writes of the batch that used the area before are synced.
+    pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
-        let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
-        self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };
+        let at = HEADER_BYTES + area * self.slots * self.page_bytes;
         self.file.write_at(images, at as u64).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoDoublewriteSync) {

@@ -196,11 +196,16 @@ impl Digester {
 }
 
 impl Log {
-    /// Continues the digest of the oldest segment that is no longer written and has none yet.
-    /// Returns whether there was anything to do. Called by a background thread; one call reads a
-    /// slice of the segment back. The log below `checkpoint`, where a group starts, needs no digest
-    /// any more and may be gone.
-    pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &mut dyn DigestSource) -> Result<bool> {
+    /// Continues the digest of the oldest segment that ends `behind` bytes before the end of the
+    /// log and has none yet. Returns whether there was anything to do. Called by a background
+    /// thread; one call reads a slice of the segment back. The log below `checkpoint`, where a
+    /// group starts, needs no digest any more and may be gone.
+    pub(crate) fn digest_next(
+        &self,
+        checkpoint: Lsn,
+        behind: u64,
+        source: &mut dyn DigestSource,
+    ) -> Result<bool> {
         let mut digester = self.digester.lock();
         let Some(mut from) = digester.next else { return Ok(false) };
         let shape = self.segments.shape();
@@ -213,7 +218,7 @@ impl Log {
         let number = segment(from);
         let end = shape.first_lsn(number + 1);
         // A whole group must be readable after the segment: it says where the next digest begins.
-        if self.durable_lsn() < end.plus(2 * GROUP_BYTES_MAX as u64) {
+        if self.durable_lsn() < end.plus(behind.max(2 * GROUP_BYTES_MAX as u64)) {
             return Ok(false);
         }
         if passed {
@@ -369,7 +374,7 @@ mod tests {
         let log = dir.log(start());
         fill(&log, 1500);
         assert!(log.segments().digest(0).unwrap().is_none(), "it has not been written");
-        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
+        while log.digest_next(Lsn(0), 0, &mut Source::default()).unwrap() {}
         let last = SHAPE.segment_of(block_of(log.durable_lsn()));
         assert!(last > 5);
         let mut expected_first = Lsn(0);
@@ -394,7 +399,7 @@ mod tests {
         let begin = block_start(3);
         let log = dir.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
-        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
+        while log.digest_next(Lsn(0), 0, &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may be in it");
         let digest = log.segments().digest(1).unwrap().unwrap();
         assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
@@ -413,12 +418,12 @@ mod tests {
         log.segments().recycle_below(checkpoint).unwrap();
         assert!(log.segments().find(0).is_none());
         assert!(
-            !log.digest_next(Lsn(0), &mut Source::default()).unwrap(),
+            !log.digest_next(Lsn(0), 0, &mut Source::default()).unwrap(),
             "gone, and the digester has not been told"
         );
         fill(&log, 600);
         let mut source = Source::default();
-        while log.digest_next(checkpoint, &mut source).unwrap() {}
+        while log.digest_next(checkpoint, 0, &mut source).unwrap() {}
         assert_eq!(source.skipped, [checkpoint]);
         assert_eq!(source.seen[0], checkpoint);
         let epoch = [EpochStart { epoch: 1, first: checkpoint }];
@@ -438,7 +443,7 @@ mod tests {
         let dir = LogDir::new("digest-damage");
         let log = dir.log(start());
         fill(&log, 300);
-        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
+        while log.digest_next(Lsn(0), 0, &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());
         let segment = log.segments().find(0).unwrap();
         let mut block = AlignedBuf::zeroed(BLOCK_BYTES);

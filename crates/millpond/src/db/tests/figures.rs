@@ -529,7 +529,7 @@ fn every_metric_of_the_catalog_changes() {
 }
 
 /// Writers with a pool far smaller than their data and a slow device: they wait, and only the
-/// cleaner writes pages.
+/// page writers write pages.
 #[test]
 fn callers_write_no_page_even_with_a_very_small_pool() {
     let w = fixture(&options());
@@ -537,6 +537,7 @@ fn callers_write_no_page_even_with_a_very_small_pool() {
     writers.into_iter().for_each(Writer::join);
     assert!(figure(&w.db, "frame_evictions") > 64, "{}", figure(&w.db, "frame_evictions"));
     let by_thread = w.disk.pages_by_thread();
-    assert_eq!(by_thread.keys().collect::<Vec<_>>(), ["millpond-cleaner"]);
+    let is_writer = |name: &String| name.starts_with("millpond-page-");
+    assert!(!by_thread.is_empty() && by_thread.keys().all(is_writer), "{:?}", by_thread.keys());
     w.end(&mut Unmoved { names: BTreeSet::new() });
 }

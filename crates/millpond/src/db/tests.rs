@@ -1,6 +1,7 @@
 //! Tests of the public API on the simulated disk, where a power cut is a method call.
 
 mod bulk_load;
+mod came_and_went;
 mod cost_rules;
 mod counters;
 mod cursors;

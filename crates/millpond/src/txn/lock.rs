@@ -7,11 +7,12 @@ use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, RowRequest, Ticket, Writer};
+use crate::mvcc::SeenVersion;
 use crate::mvcc::TxnState;
 use crate::mvcc::visible::WriterState;
-use crate::page::node::{DELETED, Leaf};
+use crate::page::node::{DELETED, Leaf, Row};
 use crate::undo::HeldPiece;
-use base::TxnId;
+use base::{Lsn, TxnId};
 
 /// The result of locking a row.
 #[derive(Debug)]
@@ -34,6 +35,17 @@ pub(super) enum Conflict<'t> {
     Revert,
     /// Another transaction holds it, and the caller skips such rows.
     Skip,
+    /// It was deleted after the transaction's snapshot, and undo that is not in memory tells
+    /// whether the snapshot sees it: find out, then look again.
+    Unjudged(Tombstone),
+}
+
+/// A delete mark that a snapshot does not see: the writer that left it, and how the row's versions
+/// are measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tombstone {
+    writer: TxnId,
+    snapshot: Lsn,
 }
 
 /// Returns the conflict of a lock that was asked for, if it was not granted at once.
@@ -85,6 +97,54 @@ impl Txns {
         }
     }
 
+    /// As [`Txns::check_conflict`], for a transaction that changes nothing if there is no row. A
+    /// row that came and went after the snapshot is no conflict: the snapshot sees none, and there
+    /// is none. REQUIRES: the row's leaf is latched.
+    pub(super) fn check_found(
+        &self,
+        txn: &Txn,
+        tree: Tree,
+        key: &[u8],
+        row: Row<'_>,
+        mode: Mode,
+        rules: Rules,
+    ) -> Result<Option<Conflict<'_>>> {
+        let writer = row.version.txn;
+        let checked = self.check_conflict(txn, tree, key, writer, mode, rules);
+        let (Some(snapshot), Err(Error::WriteConflict)) = (rules.conflicts_after, &checked) else {
+            return checked;
+        };
+        if row.flags & DELETED == 0 || writer == TxnId::NONE {
+            return checked;
+        }
+        let unseen = || {
+            let present = Rules { conflicts_after: None, ..rules };
+            self.check_conflict(txn, tree, key, writer, mode, present)
+        };
+        if txn.unseen.borrow().as_ref().is_some_and(|(t, k, w)| (*t, &k[..], *w) == (tree.id, key, writer)) {
+            return unseen();
+        }
+        let view = self.view(snapshot, self.owner(txn).txn());
+        let seen = view.see(row, &mut Vec::new(), HeldPiece::NONE);
+        match self.check_not_expired(snapshot, seen.map_err(|damage| self.damage(tree, damage)))? {
+            SeenVersion::Deleted(_) | SeenVersion::Absent(_) => unseen(),
+            SeenVersion::Newest(_) | SeenVersion::Older { .. } => checked,
+            SeenVersion::Away(_) => Ok(Some(Conflict::Unjudged(Tombstone { writer, snapshot }))),
+        }
+    }
+
+    /// Notes that the transaction's snapshot sees nothing of a row that was deleted after it. Fails
+    /// with a write conflict if it sees a row. REQUIRES: no latch held.
+    fn judge_tombstone(&self, txn: &Txn, tree: Tree, key: &[u8], mark: Tombstone) -> Result {
+        let view = self.view(mark.snapshot, self.owner(txn).txn());
+        let seen = self.check_not_expired(mark.snapshot, self.read_row(txn, view, tree, key))?;
+        if seen.is_some() {
+            return Err(Error::WriteConflict);
+        }
+        *txn.unseen.borrow_mut() = Some((tree.id, key.to_vec(), mark.writer));
+        Ok(())
+    }
+
     /// Waits a conflict out; afterwards the caller looks again. `held` is undo that the caller
     /// fetched before. REQUIRES: no latch held; it is not [`Conflict::Skip`].
     pub(super) fn wait_out(
@@ -102,6 +162,7 @@ impl Txns {
             }
             Conflict::Wait(ticket) => self.timed(txn, || ticket.wait_unless(txn.cancel_flag())),
             Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
+            Conflict::Unjudged(mark) => self.judge_tombstone(txn, tree, key, mark),
             Conflict::Skip => unreachable!("a row that is skipped is not waited for"),
         }
     }
@@ -124,7 +185,7 @@ impl Txns {
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
             let mut conflict = match row {
-                Some(row) => self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?,
+                Some(row) => self.check_found(txn, tree, key, row, mode, rules)?,
                 None => None,
             };
             let own = row.is_some_and(|row| row.version.txn == owner.txn());

@@ -241,7 +241,7 @@ impl Txns {
         let LockCursor { txn, tree, how: LockingScan { locks, .. }, .. } = *cursor;
         let owner = self.owner(txn);
         let mode = locks.rows.unwrap_or(Mode::Shared);
-        let mut conflict = self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?;
+        let mut conflict = self.check_found(txn, tree, key, row, mode, rules)?;
         let gone = row.flags & DELETED != 0;
         if conflict.is_none() && !gone && row.version.txn != owner.txn() {
             let covered = locks.rows.is_none() && self.locks.readable(owner, tree.id, key);

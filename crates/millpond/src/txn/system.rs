@@ -156,6 +156,9 @@ pub(crate) struct Txn {
     pub(super) snapshot: RefCell<Option<OwnSnapshot>>,
     /// The highest commit LSN of the rows that it was shown.
     pub(crate) seen: Cell<Lsn>,
+    /// A row that was deleted after the snapshot, and of which the snapshot is known to see
+    /// nothing: its tree, its key and who deleted it.
+    pub(super) unseen: RefCell<Option<(TreeId, Vec<u8>, TxnId)>>,
     /// The leaf of its last row.
     pub(super) leaf_cache: LeafCache,
     /// Time spent waiting for locks, microseconds.

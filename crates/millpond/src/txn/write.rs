@@ -301,7 +301,10 @@ impl Txns {
             let newest = row.version.txn;
             present = row.flags & DELETED == 0;
             own = newest == owner.txn();
-            conflict = self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?;
+            conflict = match changes_nothing(new, present) {
+                true => self.check_found(txn, tree, key, row, Mode::Exclusive, rules)?,
+                false => self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?,
+            };
             // The check has noted the commit that it saw.
             if txn.seen.get() >= rules.overtakes {
                 self.note_if_overtaken(txn, tree, newest, rules.overtakes);

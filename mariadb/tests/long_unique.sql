@@ -1,5 +1,5 @@
-SET default_storage_engine = Millpond;
--- Unique indexes over whole TEXT and BLOB columns. InnoDB prints the same.
+-- engines: InnoDB Millpond
+-- Unique indexes over whole TEXT and BLOB columns.
 CREATE TABLE u (id INT PRIMARY KEY AUTO_INCREMENT, t TEXT, b BLOB, n INT, UNIQUE KEY t (t), UNIQUE KEY bn (b, n));
 SHOW CREATE TABLE u;
 INSERT INTO u (t, b, n) VALUES ('one', 'x', 1), ('two', 'x', 2), (NULL, 'x', NULL), (NULL, 'x', NULL);

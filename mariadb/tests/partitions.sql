@@ -1,5 +1,5 @@
-SET default_storage_engine = Millpond;
--- Partitions that change places with tables. InnoDB prints the same.
+-- engines: InnoDB Millpond
+-- Partitions that change places with tables.
 CREATE TABLE p (id INT PRIMARY KEY, v INT, s VARCHAR(10), KEY v (v))
   PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN (200), PARTITION p2 VALUES LESS THAN (300));
 INSERT INTO p SELECT seq, seq * 2, CONCAT('s', seq) FROM seq_1_to_299;
@@ -64,7 +64,7 @@ CHECK TABLE t;
 DROP TABLE p, t, wrong;
 
 -- An update that moves a row to another partition names the index whose key is there.
-CREATE TABLE moved (c1 INT, c2 INT, PRIMARY KEY (c2, c1), UNIQUE KEY k (c2)) ENGINE=Millpond
+CREATE TABLE moved (c1 INT, c2 INT, PRIMARY KEY (c2, c1), UNIQUE KEY k (c2))
   PARTITION BY RANGE (c2) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE);
 INSERT INTO moved VALUES (1, 1), (2, 20), (3, 30);
 UPDATE moved SET c2 = 20 WHERE c2 = 1;

@@ -1,6 +1,6 @@
-SET default_storage_engine = Millpond, default_tmp_storage_engine = Millpond;
--- Temporary tables. InnoDB prints the same.
-CREATE TABLE base (id INT PRIMARY KEY, v INT);
+-- engines: InnoDB Millpond
+-- Temporary tables.
+SET default_tmp_storage_engine = @@default_storage_engine; CREATE TABLE base (id INT PRIMARY KEY, v INT);
 INSERT INTO base VALUES (1, 10), (2, 20), (3, 30);
 CREATE TEMPORARY TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, s TEXT, KEY v (v), UNIQUE KEY s (s));
 SHOW CREATE TABLE t;
@@ -78,7 +78,7 @@ REPLACE INTO like_base VALUES (1, 11), (4, 44);
 INSERT INTO like_base VALUES (1, 0) ON DUPLICATE KEY UPDATE v = 12;
 UPDATE like_base l JOIN base b USING (id) SET l.v = b.v + l.v;
 SELECT * FROM like_base;
-CREATE TEMPORARY SEQUENCE seq_t ENGINE=Millpond;
+CREATE TEMPORARY SEQUENCE seq_t;
 SELECT NEXTVAL(seq_t), NEXTVAL(seq_t);
 BEGIN;
 SELECT NEXTVAL(seq_t);

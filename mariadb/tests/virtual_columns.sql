@@ -1,5 +1,5 @@
-SET default_storage_engine = Millpond;
--- Indexes over generated columns. InnoDB prints the same.
+-- engines: InnoDB Millpond
+-- Indexes over generated columns.
 CREATE TABLE v (
   id INT PRIMARY KEY, a INT, s VARCHAR(20),
   twice INT AS (a * 2) VIRTUAL, stored INT AS (a + 100) PERSISTENT,

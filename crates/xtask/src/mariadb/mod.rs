@@ -24,6 +24,7 @@ mod sessions;
 mod smoke;
 mod suites;
 mod tree;
+mod variants;
 
 use crate::root;
 use clap::Subcommand;

@@ -7,14 +7,11 @@
 //! already, the statement comes after. `a.` waits for the answers of all started statements, and
 //! prints them. `kill a` cancels the statement that session `a` runs. Other lines are comments.
 //!
-//! A script may run several times, and has to print the same each time. The comments above its
-//! first action say how: `# engines: A B` runs it with each of these engines as that of tables that
-//! name none, and of several lines `# each: STATEMENT` one run begins all its sessions with each.
-//! Where that changes what is printed, `# apart NAME: STATEMENT` has an expected output of its own,
-//! `SCRIPT.NAME.out`. `# apart NAME ENGINE: STATEMENT` is for this engine alone.
+//! How often a script runs, its [`Variant`]s, say the comments above its first action.
 
 use super::output;
 use super::server::Server;
+use super::variants::Variant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -49,53 +46,6 @@ struct Started {
     statement: String,
     /// It might have been answered at once, and had to wait for a lock: the answer says so.
     waited: bool,
-}
-
-/// How a script is run.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Variant<'a> {
-    /// The engine of tables that name none.
-    pub(super) engine: &'a str,
-    /// What each session begins with.
-    begin: &'a str,
-    /// The name of its own expected output, where it has one.
-    apart: Option<&'a str>,
-}
-
-impl Variant<'_> {
-    /// Returns how the name of the file with the expected output ends.
-    pub(super) fn extension(&self) -> String {
-        self.apart.map_or_else(|| "out".to_owned(), |name| format!("{name}.out"))
-    }
-}
-
-/// Returns how a script is run: at least once.
-pub(super) fn variants(script: &str) -> Vec<Variant<'_>> {
-    let head = || script.lines().take_while(|line| line.starts_with('#'));
-    let engines: Vec<&str> = head()
-        .find_map(|line| line.strip_prefix("# engines: "))
-        .map_or_else(|| vec!["Millpond"], |engines| engines.split_whitespace().collect());
-    // Which engine, if not all of them; the name of the output; what sessions begin with.
-    let mut ways: Vec<(Option<&str>, Option<&str>, &str)> = Vec::new();
-    for line in head() {
-        if let Some(begin) = line.strip_prefix("# each: ") {
-            ways.push((None, None, begin));
-        }
-        if let Some((whose, begin)) = line.strip_prefix("# apart ").and_then(|rest| rest.split_once(": ")) {
-            let mut whose = whose.split_whitespace();
-            let name = whose.next();
-            ways.push((whose.next(), name, begin));
-        }
-    }
-    if ways.is_empty() {
-        ways.push((None, None, "DO 0"));
-    }
-    let mut variants = Vec::new();
-    for engine in engines {
-        let of_engine = ways.iter().filter(|(only, ..)| only.is_none_or(|only| only == engine));
-        variants.extend(of_engine.map(|&(_, apart, begin)| Variant { engine, begin, apart }));
-    }
-    variants
 }
 
 /// Runs a script, and returns what it prints.
@@ -333,23 +283,6 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_comments_above_may_name_engines_and_settings() {
-        let of = |script| -> Vec<String> {
-            variants(script).iter().map(|v| format!("{} {} {}", v.extension(), v.engine, v.begin)).collect()
-        };
-        assert_eq!(of("a: SELECT 1\n# engines: InnoDB"), ["out Millpond DO 0"]);
-        assert_eq!(of("# Words\n# engines: A B\na: SELECT 1"), ["out A DO 0", "out B DO 0"]);
-        assert_eq!(
-            of("# engines: A B\n# each: SET x\n# each: SET y\n"),
-            ["out A SET x", "out A SET y", "out B SET x", "out B SET y"]
-        );
-        assert_eq!(
-            of("# engines: A B\n# apart x: SET x\n# apart x B: SET y\n"),
-            ["x.out A SET x", "x.out B SET x", "x.out B SET y"]
-        );
-    }
 
     #[test]
     fn a_line_is_an_action_of_a_session_or_a_comment() {

@@ -2,13 +2,15 @@
 //!
 //! A script `mariadb/tests/NAME.sql` is run by the client, which goes on after an error. A script
 //! `NAME.sessions` has several connections ([`super::sessions`]). What a script prints, errors
-//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file. A script whose first line is
-//! `# server: OPTIONS` or `-- server: OPTIONS` runs in a server of its own with these options.
+//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file. The comments above the first
+//! statement may say how it runs ([`super::variants`]); `server: OPTIONS` is for a server of its
+//! own with these options.
 
 use super::hardships;
 use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
 use super::sessions;
+use super::variants::{self, Head, Variant};
 use super::{make_dir, output, target};
 use crate::root;
 use std::collections::BTreeSet;
@@ -127,17 +129,10 @@ fn scripts(server: &Server, servers: &Path, wanted: impl Fn(&Path) -> bool) -> R
     }
 }
 
-/// Returns the options that a script's first line names for a server of its own.
-fn own_options(script: &str) -> Option<Vec<&str>> {
-    let line = script.lines().next()?;
-    let options = line.strip_prefix("# server: ").or_else(|| line.strip_prefix("-- server: "))?;
-    Some(options.split_whitespace().collect())
-}
-
 /// Runs one script in the common server, or in one of its own in `dir`.
 fn script_in_its_server(server: &Server, file: &Path, dir: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let Some(options) = own_options(&text) else { return script(server, file, &text) };
+    let Some(options) = Head::of(file, &text).server() else { return script(server, file, &text) };
     let own = server::start(dir, LIFE, &options)?;
     let outcome = script(&own, file, &text);
     outcome.and(server::stop(dir)).and(std::fs::remove_dir_all(dir).map_err(|e| e.to_string()))
@@ -146,11 +141,17 @@ fn script_in_its_server(server: &Server, file: &Path, dir: &Path) -> Result<(), 
 /// Runs one script, `text`, and compares what it prints.
 fn script(server: &Server, file: &Path, text: &str) -> Result<(), String> {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
-    let mut updated = BTreeSet::new();
-    let sessions = file.extension().is_some_and(|kind| kind == "sessions");
-    for variant in sessions::variants(if sessions { text } else { "" }) {
+    let (mut updated, head) = (BTreeSet::new(), Head::of(file, text));
+    for variant in head.variants() {
         output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
-        let found = if sessions { sessions::run(server, text, &variant) } else { printed_by(server, file) }?;
+        let mut found = match variants::is_sql(file) {
+            true => printed_by(server, &name_of(file), text, &variant),
+            false => sessions::run(server, text, &variant),
+        }
+        .map(|printed| variant.in_common(printed))?;
+        if let Some(column) = head.rounded_column() {
+            found = variants::rounded(&found, column);
+        }
         let expected = file.with_extension(variant.extension());
         // What the first run prints is expected of the others.
         if update && updated.insert(expected.clone()) {
@@ -165,11 +166,14 @@ fn script(server: &Server, file: &Path, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs one SQL script, and returns what the client prints.
-fn printed_by(server: &Server, file: &Path) -> Result<String, String> {
-    let printed = target().join("printed").join(name_of(file));
-    make_dir(printed.parent().unwrap_or(Path::new(".")))?;
-    let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
+/// Runs the SQL script `name`, `text`, and returns what the client prints.
+fn printed_by(server: &Server, name: &str, text: &str, variant: &Variant<'_>) -> Result<String, String> {
+    let dir = target().join("printed");
+    make_dir(&dir)?;
+    let (printed, script) = (dir.join(name), dir.join(format!("{name}.sql")));
+    // In the first line, so that the places of errors are those of the script.
+    std::fs::write(&script, variant.statements() + text).map_err(|e| format!("{}: {e}", script.display()))?;
+    let input = File::open(&script).map_err(|e| format!("{}: {e}", script.display()))?;
     let out = File::create(&printed).map_err(|e| format!("{}: {e}", printed.display()))?;
     let errors = out.try_clone().map_err(|e| e.to_string())?;
     let mut client = server.client();
@@ -251,17 +255,4 @@ pub(super) fn compare_indexes(server: &Server) -> Result<(), String> {
 
 fn name_of(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_of_a_script_may_name_options_of_a_server() {
-        assert_eq!(own_options("# server: --a=1 --b\na: SELECT 1"), Some(vec!["--a=1", "--b"]));
-        assert_eq!(own_options("-- server: --a\nSELECT 1"), Some(vec!["--a"]));
-        assert_eq!(own_options("# A comment\n# server: --a"), None);
-        assert_eq!(own_options(""), None);
-    }
 }

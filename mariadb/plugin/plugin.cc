@@ -1,10 +1,11 @@
-// The plugin: its start and end, and its declaration.
+// The plugins of the library: the engine, its start and end, and a table of its transactions.
 
 #include "handler.h"
 #include "errors.h"
 #include "leftovers.h"
 #include "settings.h"
 #include "status.h"
+#include "transactions.h"
 
 #include <new>
 #include <string>
@@ -83,6 +84,21 @@ maria_declare_plugin(millpond){
     0x0001,
     millpond::status_variables,
     millpond::settings::variables,
+    "0.1",
+    MariaDB_PLUGIN_MATURITY_STABLE,
+},
+{
+    MYSQL_INFORMATION_SCHEMA_PLUGIN,
+    &millpond::transactions_interface,
+    "MILLPOND_TRX",
+    "The Millpond authors",
+    "The transactions of Millpond that run now",
+    PLUGIN_LICENSE_BSD,
+    millpond::start_transactions_table,
+    nullptr,
+    0x0001,
+    nullptr,
+    nullptr,
     "0.1",
     MariaDB_PLUGIN_MATURITY_STABLE,
 } maria_declare_plugin_end;

@@ -6,9 +6,19 @@
 #include "names.h"
 #include "settings.h"
 
+#include <algorithm>
+#include <mutex>
 #include <new>
 
 namespace millpond {
+
+namespace {
+
+// The sessions of all connections that have one, in no order.
+std::mutex sessions_mutex;
+std::vector<Session *> sessions;
+
+}  // namespace
 
 // With millpond_flush_log_at_trx_commit=0 the log is synced once a second, however much has been
 // written.
@@ -29,10 +39,18 @@ Session *Session::of(THD *thd) {
     return nullptr;
   }
   thd_set_ha_data(thd, engine, session);
+  std::lock_guard<std::mutex> guard(sessions_mutex);
+  sessions.push_back(session);
   return session;
 }
 
 void Session::end() {
+  {
+    std::lock_guard<std::mutex> guard(sessions_mutex);
+    auto at = std::find(sessions.begin(), sessions.end(), this);
+    *at = sessions.back();
+    sessions.pop_back();
+  }
   thd_set_ha_data(thd_, engine, nullptr);
   millpond_txn_free(txn_);
   drop_temporary();
@@ -68,7 +86,26 @@ int Session::begin() {
   int rc = millpond_txn_begin(txn_, &options);
   if (rc != MILLPOND_RC_OK) return server_error(nullptr, rc);
   running_ = true;
+  changed_rows_.store(0, std::memory_order_relaxed);
+  started_.store(time(nullptr), std::memory_order_relaxed);
   return 0;
+}
+
+void Session::set_ended() {
+  running_ = statement_ = false;
+  started_.store(0, std::memory_order_relaxed);
+}
+
+std::vector<Session::Shown> Session::running() {
+  std::vector<Shown> shown;
+  std::lock_guard<std::mutex> guard(sessions_mutex);
+  for (const Session *session : sessions) {
+    const time_t started = session->started_.load(std::memory_order_relaxed);
+    if (started == 0) continue;
+    shown.push_back({thd_get_thread_id(session->thd_), millpond_txn_is_waiting(session->txn_) != 0, started,
+                     session->changed_rows_.load(std::memory_order_relaxed)});
+  }
+  return shown;
 }
 
 int Session::begin_statement() {
@@ -115,7 +152,7 @@ int Session::commit(bool all) {
     statement_ = false;
     return server_error(thd_, millpond_statement_end(txn_));
   }
-  running_ = statement_ = false;
+  set_ended();
   int rc = millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX);
   if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
   unsynced_ = false;
@@ -139,7 +176,7 @@ int Session::rollback(bool all) {
     statement_ = false;
     return server_error(thd_, millpond_statement_rollback(txn_));
   }
-  running_ = statement_ = false;
+  set_ended();
   int rc = millpond_txn_rollback(txn_);
   drop_temporary();
   return server_error(nullptr, rc);

@@ -4,6 +4,7 @@
 #include "engine.h"
 
 #include <atomic>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,22 @@ class Session {
   }
   void end();
 
+  // Counts a row that the transaction has changed.
+  void count_changed_row() {
+    changed_rows_.store(changed_rows_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  // What other connections are shown of the transaction. It may end meanwhile.
+  struct Shown {
+    my_thread_id connection;
+    bool waits;
+    time_t started;
+    ulonglong changed_rows;
+  };
+
+  // Returns what is shown of all transactions that run now.
+  static std::vector<Shown> running();
+
   // The index that had the last duplicate. It is not the handler's: where an update moves a row to
   // another partition, the server asks the handler of the partition before.
   void note_duplicate(uint index) { duplicate_index_ = index; }
@@ -65,6 +82,7 @@ class Session {
   bool ends_transaction(bool all) const;
   uint durability() const;
   void drop_temporary();
+  void set_ended();
 
   THD *thd_;
   millpond_txn *txn_ = nullptr;
@@ -74,6 +92,8 @@ class Session {
   uint duplicate_index_ = 0;
   bool unsynced_ = false;  // A commit apart may not be durable yet.
   std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
+  std::atomic<time_t> started_{0};      // When the transaction began; 0: none runs.
+  std::atomic<ulonglong> changed_rows_{0};
 };
 
 // Puts the functions of transactions into the engine's entry.

@@ -169,6 +169,7 @@ int Handler::change_now() {
   int rc = millpond_change_row(txn(), &row, &conflict_);
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;
+    session_->count_changed_row();
     return 0;
   }
   if (rc == MILLPOND_RC_KEY_EXISTS) {

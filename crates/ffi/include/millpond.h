@@ -652,6 +652,10 @@ void millpond_txn_cancel(const millpond_txn *txn);
 // Ends the effect of `millpond_txn_cancel`.
 void millpond_txn_clear_cancel(const millpond_txn *txn);
 
+// Returns 1 if the session's transaction waits for a lock of another transaction now, else 0. Any
+// thread may call it.
+int millpond_txn_is_waiting(const millpond_txn *txn);
+
 // Begins a statement: the point to which `millpond_statement_rollback` returns, and at
 // `MILLPOND_ISOLATION_READ_COMMITTED` the reads from here on have one snapshot.
 int millpond_statement_begin(const millpond_txn *txn);

@@ -264,6 +264,14 @@ pub unsafe extern "C" fn millpond_txn_clear_cancel(txn: *const Txn) {
     });
 }
 
+/// Returns 1 if the session's transaction waits for a lock of another transaction now, else 0. Any
+/// thread may call it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_is_waiting(txn: *const Txn) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_plain(|| unsafe { shared(txn) }.is_ok_and(|txn| txn.canceller.is_waiting()).into())
+}
+
 /// Begins a statement: the point to which `millpond_statement_rollback` returns, and at
 /// `MILLPOND_ISOLATION_READ_COMMITTED` the reads from here on have one snapshot.
 #[unsafe(no_mangle)]

@@ -48,6 +48,12 @@ impl Canceller {
         self.flag.clear();
     }
 
+    /// Whether the transaction that it serves waits for a lock of another transaction now.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.flag.is_waiting()
+    }
+
     /// Whether calls fail now.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

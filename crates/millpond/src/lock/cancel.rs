@@ -30,6 +30,12 @@ impl CancelFlag {
         self.set.store(false, Ordering::Release);
     }
 
+    /// Returns whether the transaction waits for a lock now.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let waiting = self.waiting.lock().clone();
+        waiting.is_some_and(|owner| owner.waits_for().is_some())
+    }
+
     /// Makes a transaction reachable. A thread that sets the flag afterwards finds its wait; a
     /// thread that has set it before is seen by [`CancelFlag::is_set`].
     pub(super) fn reach(&self, owner: &Arc<Owner>) -> Reachable<'_> {

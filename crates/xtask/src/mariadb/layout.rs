@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// What the probe calls a size, the function of the server that has it as a constant, and what it
 /// is, for the error message.
-const CHECKS: [(&str, &str, &str); 9] = [
+const CHECKS: [(&str, &str, &str); 10] = [
     ("handlerton", "_Z24ha_initialize_handlertonPv", "the size of struct handlerton"),
     ("handler_ha_share", "_ZN7handler16get_ha_share_ptrEv", "the last members of class handler"),
     ("TABLE", OPEN_TABLE, "the size of struct TABLE"),
@@ -24,11 +24,14 @@ const CHECKS: [(&str, &str, &str); 9] = [
         "the size of struct TABLE_SHARE",
     ),
     ("TABLE_SHARE", "_Z17alloc_table_sharePKcS0_S0_j", "the size of struct TABLE_SHARE"),
+    ("TABLE_LIST", ADD_TABLE, "the size of struct TABLE_LIST"),
     ("Field_blob", "_ZNK10Field_blob7size_ofEv", "the size of class Field_blob"),
     ("Field_varstring", "_ZNK15Field_varstring7size_ofEv", "the size of class Field_varstring"),
     ("Field_bit", "_ZNK9Field_bit7size_ofEv", "the size of class Field_bit"),
     ("DsMrr_buf_manager", BEGIN_RANGES, "the last member of class DsMrr_impl"),
 ];
+const ADD_TABLE: &str = "_ZN13st_select_lex17add_table_to_listEP3THDP11Table_identP25st_mysql_const_lex_stringm\
+     13thr_lock_type13enum_mdl_typeP4ListI10Index_hintEPS8_I6StringEP19st_mysql_lex_string";
 const BEGIN_RANGES: &str = "_ZN10DsMrr_impl10dsmrr_initEP7handlerP15st_range_seq_ifPvjjP17st_handler_buffer";
 const OPEN_TABLE: &str =
     "_Z21open_table_from_shareP3THDP11TABLE_SHAREPK25st_mysql_const_lex_stringjjjP5TABLEbP4ListI6StringE";
@@ -43,6 +46,7 @@ const PROBE: &str = r#"#define MYSQL_SERVER 1
 SIZE(handlerton, handlerton)
 SIZE(TABLE, TABLE)
 SIZE(TABLE_SHARE, TABLE_SHARE)
+SIZE(TABLE_LIST, TABLE_LIST)
 SIZE(Field_blob, Field_blob)
 SIZE(Field_varstring, Field_varstring)
 SIZE(Field_bit, Field_bit)

@@ -2,8 +2,8 @@
 //!
 //! A line `a: STATEMENT` runs the statement in session `a` and prints what it answers. `a&
 //! STATEMENT` starts a statement that has to wait for a lock: the script goes on when the engine
-//! has counted one more wait, so nothing depends on time. `a? STATEMENT` starts a statement that
-//! may have to wait: the script goes on when it is answered or waits. Where the session waits
+//! says that this connection waits, so nothing depends on time. `a? STATEMENT` starts a statement
+//! that may have to wait: the script goes on when it is answered or waits. Where the session waits
 //! already, the statement comes after. `a.` waits for the answers of all started statements, and
 //! prints them. `kill a` cancels the statement that session `a` runs. Other lines are comments.
 //!
@@ -138,12 +138,6 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Returns how many locks were not granted at once, of each engine.
-fn lock_waits(server: &Server) -> Result<String, String> {
-    let query = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Millpond_lock_waits', 'Innodb_row_lock_waits')";
-    output(server.client().args(["--execute", query]))
-}
-
 impl Session {
     fn new(server: &Server, variant: &Variant<'_>) -> Result<Session, String> {
         let client = server.client();
@@ -187,7 +181,6 @@ impl Session {
     /// Behind a statement that waits it does not begin.
     fn start(&mut self, server: &Server, statement: &str) -> Result<bool, String> {
         let behind = self.started.len() > self.answered();
-        let before = lock_waits(server)?;
         self.send(statement)?;
         self.started.push(Started { statement: statement.to_owned(), waited: false });
         let began = Instant::now();
@@ -195,29 +188,26 @@ impl Session {
             if began.elapsed() > PATIENCE {
                 return Err("it neither ends nor waits for a lock".into());
             }
-            // A session that such a statement lets go on may have to wait for another lock.
-            let ends = matches!(statement, "COMMIT" | "ROLLBACK");
-            if !ends && lock_waits(server)? != before && self.waits(server)? {
+            // A short statement is answered before the server is asked.
+            std::thread::sleep(Duration::from_millis(5));
+            if self.started.len() > self.answered() && self.waits(server)? {
                 return Ok(true);
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
         Ok(false)
     }
 
-    /// Returns whether it waits for a lock, where the server can say that: InnoDB's own threads
-    /// wait for locks too.
+    /// Returns whether it waits for a lock.
     fn waits(&self, server: &Server) -> Result<bool, String> {
-        if self.engine != "InnoDB" {
-            return Ok(true);
-        }
-        // The server keeps its last answer as long as somebody asks more often than this.
-        std::thread::sleep(Duration::from_millis(110));
-        let query = format!(
-            "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
-             WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id = {}",
-            self.number
-        );
+        let found = match self.engine.as_str() {
+            "InnoDB" => {
+                // It keeps its last answer as long as somebody asks more often than this.
+                std::thread::sleep(Duration::from_millis(110));
+                "INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id"
+            }
+            _ => "MILLPOND_TRX WHERE STATE = 'LOCK WAIT' AND CONNECTION_ID",
+        };
+        let query = format!("SELECT COUNT(*) FROM information_schema.{found} = {}", self.number);
         Ok(output(server.client().args(["--skip-column-names", "--execute", &query]))?.trim() != "0")
     }
 

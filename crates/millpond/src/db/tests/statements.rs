@@ -151,12 +151,13 @@ fn a_cancelled_wait_ends_and_the_transaction_goes_on() {
         let mut tx = db.begin_with(patient.isolation(level)).unwrap();
         tx.cancel_by(&canceller).unwrap();
         tx.put(&t, b"mine", &[n as u8]).unwrap();
-        let waits = db.core.engine.txns.locks.waits();
+        assert!(!canceller.is_waiting());
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| (call(&mut tx, &t), tx));
-            super::rollback::until("the wait", || db.core.engine.txns.locks.waits() > waits);
+            super::rollback::until("the wait", || canceller.is_waiting());
             canceller.cancel();
             let (result, mut tx) = waiter.join().unwrap();
+            assert!(!canceller.is_waiting());
             assert!(matches!(result, Err(Error::Cancelled)), "call {n}: {result:?}");
             // It is sticky, also for calls that would not wait.
             assert!(matches!(tx.get(&t, b"mine"), Err(Error::Cancelled)));

@@ -4,8 +4,9 @@
 //! STATEMENT` starts a statement that has to wait for a lock: the script goes on when the engine
 //! says that this connection waits, so nothing depends on time. `a? STATEMENT` starts a statement
 //! that may have to wait: the script goes on when it is answered or waits. Where the session waits
-//! already, the statement comes after. `a.` waits for the answers of all started statements, and
-//! prints them. `kill a` cancels the statement that session `a` runs. Other lines are comments.
+//! already, the statement comes after. `a! STATEMENT` starts a statement that runs until it is
+//! killed: the script goes on when it runs. `a.` waits for the answers of all started statements,
+//! and prints them. `kill a` cancels the statement that session `a` runs. Other lines are comments.
 //!
 //! How often a script runs, its [`Variant`]s, say the comments above its first action.
 
@@ -72,6 +73,7 @@ enum Action<'a> {
     Run { session: &'a str, statement: &'a str },
     Start { session: &'a str, statement: &'a str },
     Try { session: &'a str, statement: &'a str },
+    Endless { session: &'a str, statement: &'a str },
     Answer { session: &'a str },
     Kill { session: &'a str },
 }
@@ -94,7 +96,8 @@ impl<'a> Action<'a> {
         let run = statement(": ").map(|statement| Action::Run { session, statement });
         let start = || statement("& ").map(|statement| Action::Start { session, statement });
         let tried = || statement("? ").map(|statement| Action::Try { session, statement });
-        run.or_else(start).or_else(tried)
+        let endless = || statement("! ").map(|statement| Action::Endless { session, statement });
+        run.or_else(start).or_else(tried).or_else(endless)
     }
 
     fn session(&self) -> &'a str {
@@ -102,6 +105,7 @@ impl<'a> Action<'a> {
             Action::Run { session, .. }
             | Action::Start { session, .. }
             | Action::Try { session, .. }
+            | Action::Endless { session, .. }
             | Action::Answer { session }
             | Action::Kill { session } => session,
         }
@@ -128,6 +132,9 @@ impl<'a> Action<'a> {
                     .into_iter()
                     .for_each(|started| started.waited = waited);
                 Ok(String::new())
+            }
+            Action::Endless { statement, .. } => {
+                session.start_endless(server, statement).map(|()| String::new())
             }
             Action::Answer { .. } => session.answers(),
             Action::Kill { .. } => {
@@ -195,6 +202,25 @@ impl Session {
             }
         }
         Ok(false)
+    }
+
+    /// Starts a statement, and returns when it reads rows.
+    fn start_endless(&mut self, server: &Server, statement: &str) -> Result<(), String> {
+        self.send(statement)?;
+        self.started.push(Started { statement: statement.to_owned(), waited: false });
+        let query = format!(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+             WHERE ID = {} AND COMMAND = 'Query' AND STATE = 'Sending data'",
+            self.number
+        );
+        let began = Instant::now();
+        while output(server.client().args(["--skip-column-names", "--execute", &query]))?.trim() == "0" {
+            if began.elapsed() > PATIENCE || self.answered() > 0 {
+                return Err("it does not run until it is killed".into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Returns whether it waits for a lock.
@@ -280,6 +306,7 @@ mod tests {
             Some(Action::Run { session, statement }) => format!("run {session} {statement}"),
             Some(Action::Start { session, statement }) => format!("start {session} {statement}"),
             Some(Action::Try { session, statement }) => format!("try {session} {statement}"),
+            Some(Action::Endless { session, statement }) => format!("endless {session} {statement}"),
             Some(Action::Answer { session }) => format!("answer {session}"),
             Some(Action::Kill { session }) => format!("kill {session}"),
             None => "comment".to_owned(),
@@ -288,6 +315,7 @@ mod tests {
             ("a: SELECT 1", "run a SELECT 1"),
             ("b& UPDATE t", "start b UPDATE t"),
             ("b? UPDATE t", "try b UPDATE t"),
+            ("b! SELECT 1", "endless b SELECT 1"),
             ("b.", "answer b"),
             ("kill c", "kill c"),
             ("", "comment"),

@@ -32,8 +32,8 @@ pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> O
             "Both fail with a lock wait timeout, but InnoDB at an earlier or later row: it also locks gaps",
         ),
         ([true, false], _) => in_innodb(step, world),
-        ([false, true], _) => in_millpond(step, world),
         (_, [true, false]) => changed_in_innodb(step, world),
+        ([false, true], _) => in_millpond(step, world),
         (_, [false, true]) => changed_in_millpond(step, world),
         _ if has_all(&outcomes[1], &outcomes[0]) && step.sql.ends_with(" SKIP LOCKED") => {
             in_millpond(step, world)

@@ -8,7 +8,7 @@ use crate::answer::Outcome;
 use crate::case::Step;
 use crate::permitted::{LOCK_WAIT_TIMEOUT, Permitted, ends, fails, has_all};
 use crate::plan::{Access, without_lock};
-use crate::session::{End, Level, Past};
+use crate::session::{End, Level, Past, Session};
 use crate::world::World;
 
 const RECORD_CHANGED: u16 = 1020;
@@ -43,9 +43,18 @@ pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> O
     ends(reason?)
 }
 
-/// Returns why only InnoDB fails at a lock.
+/// Returns why only InnoDB fails at a lock. Another session must have used a table of the
+/// statement, and Millpond must not have missed a lock that both sides have.
 fn in_innodb(step: &Step, world: &World) -> Option<&'static str> {
-    world.others(step.session).next()?;
+    let tables = world.tables();
+    let uses = |sql: &str| tables.iter().any(|table| has_word(sql, table) && has_word(&step.sql, table));
+    let others = || world.others(step.session);
+    if !others().any(|session| session.past().iter().any(|past| uses(&past.sql))) {
+        return None;
+    }
+    if others().any(|session| locks_row_of(step, session, world)) {
+        return None;
+    }
     Some(
         "InnoDB also locks gaps, rows that are deleted and not purged, and rows that it read and that do not fit \
          the condition; a statement that meets only such locks fails there alone",
@@ -73,6 +82,34 @@ fn in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
         _ => of_plans(&past.sql, world),
     };
     of_plans(&step.sql, world).or_else(|| others.iter().find_map(of_other))
+}
+
+/// Tells whether a statement has locked a row exclusively in Millpond that another session has
+/// locked exclusively: a committed row that fits the conditions of both, where nothing has been
+/// committed since the first of them.
+fn locks_row_of(step: &Step, other: &Session, world: &World) -> bool {
+    let Some((table, condition)) = all_locked_by(&step.sql) else { return false };
+    // A rollback to a savepoint gives locks back.
+    let undone = other.past().iter().any(|past| past.sql.starts_with("ROLLBACK TO "));
+    let present = other.past().iter().filter(|past| past.end == End::Done && past.ended == world.ended());
+    let of_table = present.filter_map(|past| all_locked_by(&past.sql)).filter(|(other, _)| *other == table);
+    let shared = |theirs| world.count_in_millpond(table, &format!("({condition}) AND ({theirs})"));
+    !undone && of_table.map(|(_, theirs)| shared(theirs)).any(|rows| rows.is_some_and(|rows| rows > 0))
+}
+
+/// Returns the table and the condition of a statement that locks all rows exclusively that fit it.
+fn all_locked_by(sql: &str) -> Option<(&str, &str)> {
+    let locks =
+        ["UPDATE ", "DELETE "].iter().any(|word| sql.starts_with(word)) || sql.ends_with(" FOR UPDATE");
+    if !locks || sql.contains(" LIMIT ") {
+        return None;
+    }
+    table_and_condition(sql)
+}
+
+/// Tells whether a statement has a word, such as the name of a table.
+fn has_word(sql: &str, word: &str) -> bool {
+    sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
 }
 
 /// Returns why the sides lock other rows by the plans of a statement.
@@ -206,6 +243,27 @@ fn table_and_condition(sql: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_statement_locks_all_rows_that_fit_where_no_limit_says_otherwise() {
+        assert_eq!(all_locked_by("UPDATE t SET a = 1 WHERE b = 2 ORDER BY c"), Some(("t", "b = 2")));
+        assert_eq!(all_locked_by("SELECT * FROM t WHERE b = 2 FOR UPDATE"), Some(("t", "b = 2")));
+        for sql in [
+            "SELECT * FROM t WHERE b = 2",
+            "SELECT * FROM t WHERE b = 2 LOCK IN SHARE MODE",
+            "SELECT * FROM t WHERE b = 2 FOR UPDATE SKIP LOCKED",
+            "DELETE FROM t WHERE b = 2 ORDER BY c LIMIT 1",
+            "INSERT INTO t (a) VALUES (1)",
+        ] {
+            assert_eq!(all_locked_by(sql), None, "{sql}");
+        }
+    }
+
+    #[test]
+    fn names_are_whole_words() {
+        assert!(has_word("DELETE FROM t1 WHERE `a` = 1", "t1") && has_word("SELECT x.a FROM t2 x", "t2"));
+        assert!(!has_word("DELETE FROM t11", "t1") && !has_word("SELECT t1_a FROM t2", "t1"));
+    }
 
     #[test]
     fn a_statement_has_a_table_and_a_condition() {

@@ -29,6 +29,8 @@ pub(crate) enum End {
 pub(crate) struct Past {
     pub(crate) sql: String,
     pub(crate) end: End,
+    /// How many transactions of all sessions had ended by then.
+    pub(crate) ended: u64,
 }
 
 /// A session: a connection to each side.
@@ -65,10 +67,10 @@ impl Session {
         }
     }
 
-    /// Notes how a statement has ended.
-    pub(crate) fn end(&mut self, step: &Step, end: End) {
+    /// Notes how a statement has ended, and how many transactions of all sessions have by now.
+    pub(crate) fn end(&mut self, step: &Step, end: End, ended: u64) {
         if self.is_in_transaction() {
-            self.past.push(Past { sql: step.sql.clone(), end });
+            self.past.push(Past { sql: step.sql.clone(), end, ended });
         } else {
             self.past.clear();
         }

@@ -21,6 +21,9 @@ const UNRELATED: [&[u8]; 2] = [b"1028", b"1177"];
 pub(crate) struct World {
     socket: PathBuf,
     sessions: BTreeMap<char, Session>,
+    /// How many transactions have ended, those of one statement included: what is committed stays
+    /// as it is until the next one ends.
+    ended: u64,
 }
 
 impl World {
@@ -37,7 +40,7 @@ impl World {
                 }
             }
         }
-        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new() })
+        Ok(World { socket: socket.to_owned(), sessions: BTreeMap::new(), ended: 0 })
     }
 
     /// Runs a statement on both sides at the same moment. Returns the outcomes of InnoDB and of
@@ -53,7 +56,8 @@ impl World {
         let warned = left.has_warnings() || right.has_warnings();
         let warnings =
             if warned { answers(&mut session.clients, "SHOW WARNINGS")? } else { [none(), none()] };
-        session.end(step, end_of(&left, &right));
+        self.ended += u64::from(!session.is_in_transaction());
+        session.end(step, end_of(&left, &right), self.ended);
         let [first, second] = warnings;
         Ok([outcome(left, first, 0), outcome(right, second, 1)])
     }
@@ -61,6 +65,11 @@ impl World {
     /// Returns a session that has run a statement.
     pub(crate) fn session(&mut self, name: char) -> Option<&mut Session> {
         self.sessions.get_mut(&name)
+    }
+
+    /// Returns how many transactions of all sessions have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended
     }
 
     /// Returns the other sessions that have a transaction open.
@@ -77,6 +86,19 @@ impl World {
         let mut client = connect(&self.socket, 0).ok()?;
         client.run("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").ok()?;
         count(&mut client, table, condition)
+    }
+
+    /// Returns how many committed rows of Millpond's table fit a condition.
+    pub(crate) fn count_in_millpond(&self, table: &str, condition: &str) -> Option<u64> {
+        count(&mut connect(&self.socket, 1).ok()?, table, condition)
+    }
+
+    /// Returns the names of all tables.
+    pub(crate) fn tables(&self) -> Vec<String> {
+        let found = connect(&self.socket, 0).and_then(|mut client| client.run("SHOW TABLES"));
+        let rows = found.map(|answer| answer.rows().to_vec()).unwrap_or_default();
+        let names = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+        names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect()
     }
 
     /// Returns how many rows of InnoDB's table fit a condition as a session's transaction sees

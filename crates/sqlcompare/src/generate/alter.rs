@@ -28,7 +28,10 @@ pub(super) fn alter(rng: &mut Prng, session: char, table: &mut Table) -> Step {
             // In place, InnoDB hands out other numbers afterwards than after a copy, and puts a
             // unique key behind the others: that one finds its duplicates last.
             let auto = table.columns.iter().any(|column| column.auto);
-            let copied = auto || change.contains("ADD UNIQUE");
+            // It also leaves an index over the beginning of a text in the order of the old
+            // collation.
+            let prefix = table.keys.iter().any(|key| key.parts.iter().any(|part| part.prefix > 0));
+            let copied = auto || change.contains("ADD UNIQUE") || prefix && change.starts_with("CONVERT ");
             format!("ALTER {ignore}TABLE {name} {change}{}", if copied { ", ALGORITHM=COPY" } else { "" })
         }
         None => {

@@ -6,19 +6,20 @@
 //! an expected result that was written for another engine.
 //!
 //! `mariadb/adapted` has the lists: `tests` is what runs, `left-out` what does not, and `differs`
-//! the tests whose results may differ, each with its reason. What may differ in such a test is
-//! pinned in `mariadb/adapted/differences/SUITE.TEST`. [`absent`] knows differences that the guide
-//! explains wherever they come.
+//! the tests whose results may differ, each with a checksum of the difference and its reason.
+//! [`absent`] knows differences that the guide explains wherever they come.
 
 mod absent;
 mod choose;
+mod listed;
 mod results;
 mod text;
 
 use super::packages::install;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
-use choose::{Reasons, list_dir, reasons, suite_dir};
+use choose::{reasons, suite_dir};
+use listed::Listed;
 use results::Relation;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -220,7 +221,7 @@ fn judge(
     innodb: &BTreeMap<String, Outcome>,
     millpond: &BTreeMap<String, Outcome>,
 ) -> Result<Result<(), String>, String> {
-    let listed = reasons("differs")?;
+    let mut listed = Listed::read()?;
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut bad = Vec::new();
     for test in tests {
@@ -229,7 +230,7 @@ fn judge(
             (Outcome::Failed, _) => "fails with InnoDB too",
             (_, Outcome::Failed) => "FAILED",
             (Outcome::Printed(one), Outcome::Printed(other)) => {
-                compare(options, test, &results::compare(one, other), &listed)?
+                compare(options, test, &results::compare(one, other), &mut listed)?
             }
         };
         *counts.entry(word).or_default() += 1;
@@ -240,35 +241,33 @@ fn judge(
             bad.push(test.as_str());
         }
     }
+    listed.save()?;
     let sums: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
     println!("{}", sums.join(", "));
     Ok(if bad.is_empty() { Ok(()) } else { Err(format!("not as with InnoDB: {}", bad.join(" "))) })
 }
 
-/// Returns a word for how the results of a test relate. Differences that no list knows are written
-/// beside the test's log.
+/// Returns a word for how the results of a test relate. Differences that the list does not permit
+/// are printed, and all are written beside the test's log.
 fn compare(
     options: &Options,
     test: &str,
     found: &results::Comparison,
-    listed: &Reasons,
+    listed: &mut Listed,
 ) -> Result<&'static str, String> {
-    let pinned = list_dir().join("differences").join(test);
     let out = super::target().join("adapted");
     make_dir(&out)?;
     write(&out.join(test), &found.text)?;
-    if options.pin && listed.contains_key(test) && !found.text.is_empty() {
-        make_dir(&list_dir().join("differences"))?;
-        write(&pinned, &found.text)?;
-    }
     Ok(match found.relation {
         Relation::Same => "same",
         Relation::Order => "order of rows",
         Relation::Plan => "plans",
         Relation::Explained => "explained",
+        Relation::Different if options.pin && listed.pin(test, &found.text) => "listed",
+        Relation::Different if listed.permits(test, &found.text) => "listed",
         Relation::Different => {
-            let known = std::fs::read_to_string(&pinned).unwrap_or_default();
-            if listed.contains_key(test) && known == found.text { "listed" } else { "DIFFERS" }
+            println!("{test}:\n{}", found.text);
+            "DIFFERS"
         }
     })
 }
@@ -276,7 +275,6 @@ fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root;
 
     #[test]
     fn the_last_line_of_a_test_tells_how_it_ended() {
@@ -284,27 +282,5 @@ mod tests {
         assert_eq!(state_of(said, "main.join"), Some("pass"));
         assert_eq!(state_of(said, "main.join_outer"), Some("pass"));
         assert_eq!(state_of(said, "main.key"), None);
-    }
-
-    /// A reason is a quotation of the guide, or says that rows or plans differ.
-    #[test]
-    fn the_guide_has_the_reason_of_each_difference() {
-        let guide = std::fs::read_to_string(root().join("docs/mariadb.md")).unwrap();
-        let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-        for (test, reason) in reasons("differs").unwrap() {
-            let quoted = reason.split('"').nth(1);
-            let permitted = ["order of rows:", "plan:"].iter().any(|begin| reason.starts_with(begin));
-            assert!(permitted || quoted.is_some_and(|words| guide.contains(words)), "{test}: {reason}");
-        }
-    }
-
-    #[test]
-    fn each_pinned_difference_has_a_reason() {
-        let listed = reasons("differs").unwrap();
-        let pinned = std::fs::read_dir(list_dir().join("differences"));
-        for entry in pinned.into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            assert!(listed.contains_key(&name), "{name} has no line in mariadb/adapted/differs");
-        }
     }
 }

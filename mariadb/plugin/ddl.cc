@@ -83,9 +83,9 @@ int Handler::delete_table(const char *path) {
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
   forget_hidden_keys(name);
   // The running transaction may have used a temporary table. The engine drops it when that ends.
-  Session *session = is_temporary(name) ? Session::existing(current_thd) : nullptr;
-  if (session && session->drop_at_end(names)) return 0;
-  release_own_tables();
+  Session *session = Session::existing(current_thd);
+  if (session && is_temporary(name) && session->drop_at_end(names)) return 0;
+  if (session) session->abandon_tables();
   return server_error_of(drop_trees(names));
 }
 

@@ -182,6 +182,17 @@ int Session::rollback(bool all) {
   return server_error(nullptr, rc);
 }
 
+// The server commits before a statement that drops a table. So a transaction that has locked or
+// changed something by then is the statement's own, and the statement has failed, as CREATE TABLE ...
+// SELECT may, which drops what it has made before the server rolls it back.
+void Session::abandon_tables() {
+  if (has_locks()) {
+    (void)rollback(true);
+  } else {
+    release_tables();
+  }
+}
+
 bool Session::drop_at_end(const std::vector<std::string> &names) {
   if (running_) dropped_.insert(dropped_.end(), names.begin(), names.end());
   return running_;

@@ -41,6 +41,9 @@ class Session {
   // Lets a change of tables go on that the transaction itself has read.
   void release_tables() { millpond_txn_release_tables(txn_); }
 
+  // Lets a table be dropped that the transaction itself has used.
+  void abandon_tables();
+
   // Tells whether the transaction has locked or changed anything so far.
   bool has_locks() const { return running_ && millpond_txn_has_locks(txn_); }
 

@@ -42,6 +42,8 @@ bool primary_restorable(const TABLE_SHARE *share) {
   return !is_primary(share, 0) || restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
 }
 
+}  // namespace
+
 // Statements that only read, or whose metadata lock keeps writers out while they copy.
 bool reads_without_locks(int command) {
   switch (command) {
@@ -56,8 +58,6 @@ bool reads_without_locks(int command) {
     default: return false;
   }
 }
-
-}  // namespace
 
 ulonglong Handler::table_flags() const {
   // The server looks for duplicates of long values and for overlapping periods itself. Where its

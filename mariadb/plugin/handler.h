@@ -8,6 +8,9 @@
 
 namespace millpond {
 
+// Tells whether a statement (SQLCOM_...) never changes the rows that it reads, and needs no locks.
+bool reads_without_locks(int command);
+
 class Handler final : public handler {
  public:
   Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share) {}

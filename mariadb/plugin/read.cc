@@ -32,6 +32,9 @@ int Handler::begin_read(uint index) {
   if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;
   edge_ = Edge::NONE;
   cursor_ = nullptr;
+  // LOCK TABLES ... WRITE has said that rows are locked, whatever reads them. EXCHANGE PARTITION would
+  // wait for its own transaction then.
+  if (lock_ != MILLPOND_LOCK_NONE && reads_without_locks(thd_sql_command(ha_thd()))) lock_ = MILLPOND_LOCK_NONE;
   return is_sequence() ? begin_apart() : 0;
 }
 

@@ -2,62 +2,142 @@
 //! that works in another way. Each is known by what both engines answer, so all else still counts.
 
 use super::results::Block;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sentences of docs/mariadb.md, and lists of what is absent there.
 const FOREIGN_KEYS: &str = "Foreign keys are accepted with a warning and not enforced";
 const INDEXES: &str = "FULLTEXT and SPATIAL indexes";
 const DIRECTORIES: &str = "`DATA DIRECTORY` and `INDEX DIRECTORY`";
 const COPY: &str = "new columns and indexes without copying the table";
+const FORMATS: &str = "Any ROW_FORMAT and KEY_BLOCK_SIZE is accepted, and means nothing";
+const QUERY_CACHE: &str = "The query cache keeps no results of these tables";
 
-/// What a test cannot have any more, because a statement was refused.
+/// Parts of errors of Millpond, and what explains them.
+const REFUSED: [(&str, &str); 6] = [
+    ("doesn't support FULLTEXT", INDEXES),
+    ("doesn't support SPATIAL", INDEXES),
+    ("does not support DATA DIRECTORY or INDEX DIRECTORY", DIRECTORIES),
+    ("Can't DROP FOREIGN KEY", FOREIGN_KEYS),
+    ("ALGORITHM=INPLACE is not supported", COPY),
+    ("ALGORITHM=NOCOPY is not supported", COPY),
+];
+/// Parts of errors and warnings of InnoDB that Millpond does not have, and what explains that.
+const NOT_REFUSED: [(&str, &str); 5] = [
+    ("a foreign key constraint fails", FOREIGN_KEYS),
+    ("Foreign key constraint is incorrectly formed", FOREIGN_KEYS),
+    ("foreign key references", FOREIGN_KEYS),
+    ("errno: 140 \"Wrong create options\"", FORMATS),
+    ("Non matching attribute 'ROW_FORMAT'", FORMATS),
+];
+/// Statements that ask how the one before ended.
+const QUESTIONS: [&str; 5] =
+    ["show warnings", "show errors", "select found_rows", "select row_count", "get diagnostics"];
+
+/// What a test cannot have any more, because a statement was refused by one engine only.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
-    /// Tables that were not created, and handlers that were not opened for them.
-    tables: BTreeSet<String>,
+    /// All tables and views that were created.
+    created: BTreeSet<String>,
+    /// Those that may be absent or have other rows with one engine, and handlers that were opened
+    /// for them, each with the reason.
+    unlike: BTreeMap<String, &'static str>,
+    /// The reason for which the answers to the statement before differ.
+    before: Option<&'static str>,
 }
 
 impl Absent {
     /// Returns the words of the guide that explain how the answers of both engines to a statement
     /// differ, if there are such.
     pub(super) fn explain(&mut self, innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str> {
-        let created = created_table(innodb.head());
-        let fails = millpond.lines.iter().any(|line| line.starts_with("ERROR"));
-        if let Some(table) = created.as_ref().filter(|_| !fails) {
-            self.tables.remove(table);
-        }
+        let statement = statement_of(innodb, millpond);
+        let names = self.note_created(&statement);
+        let inherited = names.iter().find_map(|name| self.unlike.get(name).copied());
         if innodb == millpond {
+            self.note_success(&statement, innodb, &names, inherited);
+            self.before = self.before.filter(|_| asks_of_the_one_before(&statement));
             return None;
         }
-        let refused =
-            |text: &str| millpond.lines.iter().any(|line| line.starts_with("ERROR") && line.contains(text));
-        let feature = if refused("doesn't support FULLTEXT") || refused("doesn't support SPATIAL") {
-            Some(INDEXES)
-        } else if refused("does not support DATA DIRECTORY or INDEX DIRECTORY") {
-            Some(DIRECTORIES)
-        } else {
-            None
-        };
-        if feature.is_some() {
-            self.tables.extend(created);
-            return feature;
+        let refused = reason_of(innodb, millpond);
+        let of_before = self.before.filter(|_| asks_of_the_one_before(&statement));
+        let reason = refused.or(inherited).or(of_before).or_else(|| plain_reason(innodb, millpond));
+        if let Some(reason) = refused.or(inherited) {
+            for name in names {
+                self.unlike.entry(name).or_insert(reason);
+            }
+            self.unlike.extend(opened_handler(innodb.head()).map(|handler| (handler, reason)));
         }
-        if self.misses_table(millpond) {
-            self.tables.extend(opened_handler(innodb.head()));
-            return Some(INDEXES);
-        }
-        if without_foreign_keys(innodb, millpond) {
-            return Some(FOREIGN_KEYS);
-        }
-        (uncounted(innodb) == uncounted(millpond)).then_some(COPY)
+        self.before = reason;
+        reason
     }
 
-    /// Tells whether a statement failed because it names a table that was refused.
-    fn misses_table(&self, block: &Block<'_>) -> bool {
-        let errors = block.lines.iter().filter(|line| line.starts_with("ERROR 42S02"));
-        errors
-            .filter_map(|line| line.split('\'').nth(1))
-            .any(|names| names.split(',').any(|name| self.tables.contains(last_part(name))))
+    /// Returns the tables, views and handlers that a statement names, after noting the one that it
+    /// creates.
+    fn note_created(&mut self, statement: &str) -> Vec<String> {
+        let words = words(statement);
+        self.created.extend(created(&words));
+        let known = |word: &String| self.created.contains(word) || self.unlike.contains_key(word);
+        words.into_iter().filter(known).collect()
+    }
+
+    /// Notes that both engines answer a statement in the same way: a table that is now created or
+    /// dropped is the same again, unless it is made from one that is not.
+    fn note_success(
+        &mut self,
+        statement: &str,
+        block: &Block<'_>,
+        names: &[String],
+        inherited: Option<&'static str>,
+    ) {
+        let words = words(statement);
+        let fails = block.lines.iter().any(|line| line.starts_with("ERROR"));
+        let Some(made) = created(&words).filter(|_| !fails) else {
+            if !fails && words.first().is_some_and(|word| word == "drop") {
+                self.unlike.retain(|name, _| !names.contains(name));
+            }
+            return;
+        };
+        let others = names.iter().any(|name| *name != made && self.unlike.contains_key(name));
+        self.unlike.remove(&made);
+        if let Some(reason) = inherited.filter(|_| others) {
+            self.unlike.insert(made, reason);
+        }
+    }
+}
+
+/// Returns the lines of a statement, which are those that begin both blocks.
+fn statement_of(innodb: &Block<'_>, millpond: &Block<'_>) -> String {
+    let both = innodb.lines.iter().zip(&millpond.lines);
+    let lines: Vec<&str> = both.take_while(|(a, b)| a == b).map(|(line, _)| *line).collect();
+    // The statement ends with a semicolon; rows may follow it.
+    let end = lines.iter().position(|line| line.ends_with(';')).map_or(lines.len(), |last| last + 1);
+    lines[..end].join("\n")
+}
+
+fn asks_of_the_one_before(statement: &str) -> bool {
+    let statement = statement.to_ascii_lowercase();
+    QUESTIONS.iter().any(|question| statement.starts_with(question))
+}
+
+/// Returns the reason for which one engine refused a statement.
+fn reason_of(innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str> {
+    let has = |block: &Block<'_>, text: &str| {
+        let says =
+            |line: &&str| ["ERROR", "Warning\t", "Error\t"].iter().any(|begin| line.starts_with(begin));
+        block.lines.iter().filter(|line| says(line)).any(|line| line.contains(text))
+    };
+    let refused = REFUSED.iter().find(|(text, _)| has(millpond, text));
+    let not_refused = || NOT_REFUSED.iter().find(|(text, _)| has(innodb, text) && !has(millpond, text));
+    refused.or_else(not_refused).map(|&(_, reason)| reason)
+}
+
+/// Returns the reason for answers that differ, but leave the tables the same.
+fn plain_reason(innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str> {
+    if without_foreign_keys(innodb, millpond) {
+        Some(FOREIGN_KEYS)
+    } else if innodb.head().to_ascii_lowercase().contains("qcache") {
+        Some(QUERY_CACHE)
+    } else {
+        (uncounted(innodb) == uncounted(millpond)).then_some(COPY)
     }
 }
 
@@ -66,26 +146,30 @@ fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Returns the table of a CREATE TABLE.
-fn created_table(head: &str) -> Option<String> {
-    let words = words(head);
-    let at = words.iter().position(|word| word == "table")?;
+/// Returns the table or view that a statement of these words creates.
+fn created(words: &[String]) -> Option<String> {
+    if words.first().map(String::as_str) != Some("create") {
+        return None;
+    }
+    // CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS, CREATE ALGORITHM=MERGE SQL SECURITY ... VIEW
+    let at = words.iter().position(|word| word == "table" || word == "view")?;
     let skipped = ["if", "not", "exists"];
     let name = words[at + 1..].iter().find(|word| !skipped.contains(&word.as_str()))?;
-    (words[0] == "create").then(|| last_part(name).to_owned())
+    Some(name.clone())
 }
 
 /// Returns the name of a handler that is opened.
 fn opened_handler(head: &str) -> Option<String> {
     let words = words(head);
     let opens = words.len() >= 3 && words[0] == "handler" && words[2] == "open";
-    opens.then(|| last_part(words.last().unwrap_or(&words[1])).to_owned())
+    opens.then(|| words.last().unwrap_or(&words[1]).clone())
 }
 
-/// Returns the words of a line in small letters, without marks around them.
-fn words(line: &str) -> Vec<String> {
-    let mark = |c: char| c.is_whitespace() || "(),;`|".contains(c);
-    line.split(mark).filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
+/// Returns the words of a statement in small letters, names without their databases.
+fn words(statement: &str) -> Vec<String> {
+    let mark = |c: char| c.is_whitespace() || "(),;`|=".contains(c);
+    let words = statement.split(mark).map(|word| last_part(word).to_ascii_lowercase());
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Tells whether answers are the same but for warnings of foreign keys, and their lines in SHOW
@@ -132,7 +216,7 @@ mod tests {
     fn the_guide_has_each_explanation() {
         let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY] {
+        for words in [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE] {
             assert!(guide.contains(words), "{words}");
         }
     }
@@ -177,6 +261,38 @@ mod tests {
         assert_eq!(explain(absent, "HANDLER h CLOSE;", read), Some(INDEXES));
         assert_eq!(explain(absent, "create table t1 (a int);", "create table t1 (a int);"), None);
         assert_eq!(explain(absent, missed[0], missed[1]), None);
+    }
+
+    #[test]
+    fn what_a_foreign_key_has_refused_explains_rows_of_its_tables_until_they_are_made_anew() {
+        let absent = &mut Absent::default();
+        let make = "create table t1 (a int);";
+        assert_eq!(explain(absent, make, make), None);
+        let rows = ["select a from t1;\na", "select a from t1;\na\n1"];
+        assert_eq!(explain(absent, rows[0], rows[1]), None);
+        let insert = "insert into test.t1 values (1);";
+        let refused = format!("{insert}\nERROR 23000: Cannot add: a foreign key constraint fails (x)");
+        assert_eq!(explain(absent, &refused, insert), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "show warnings;\n1", "show warnings;"), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, rows[0], rows[1]), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "select a from t2;\na", "select a from t2;"), None);
+        let copy = "create view v as select * from t1;";
+        assert_eq!(explain(absent, copy, copy), None);
+        assert_eq!(explain(absent, "select * from v;\n1", "select * from v;"), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "drop table t1;", "drop table t1;"), None);
+        assert_eq!(explain(absent, rows[0], rows[1]), None);
+        assert_eq!(explain(absent, "show warnings;\n1", "show warnings;"), None);
+    }
+
+    #[test]
+    fn a_change_in_place_that_is_refused_explains_itself_and_what_follows_for_its_table() {
+        let absent = &mut Absent::default();
+        let make = "create table t1 (a int);";
+        assert_eq!(explain(absent, make, make), None);
+        let alter = "alter table t1 add b int, algorithm=inplace;";
+        let refused = format!("{alter}\nERROR 0A000: ALGORITHM=INPLACE is not supported for this operation");
+        assert_eq!(explain(absent, alter, &refused), Some(COPY));
+        assert_eq!(explain(absent, "select b from t1;\nb", "select b from t1;\nERROR"), Some(COPY));
     }
 
     #[test]

@@ -29,8 +29,8 @@ use std::process::{Child, Stdio};
 const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
 /// How long one test may take, minutes.
 const TEST_MINUTES: u32 = 4;
-/// How many drivers run beside each other.
-const DRIVERS: usize = 2;
+/// How many drivers run beside each other. Many tests wait for most of their time.
+const DRIVERS: usize = 4;
 
 /// What to run.
 #[derive(Debug, clap::Args)]

@@ -105,7 +105,53 @@ impl Block<'_> {
             Some(&("explain" | "desc" | "describe")) => words.get(1).is_none_or(|word| begins_query(word)),
             Some(&"analyze") => !words.get(1).is_some_and(|word| TABLE_WORDS.contains(word)),
             Some(&"show") => PLAN_COUNTERS.iter().any(|name| head.contains(name)),
+            Some(&"select") if head.contains("optimizer_trace") || head.contains("@trace") => true,
+            Some(&"select") if self.selects_counters() => true,
             _ => self.lines.iter().any(|line| line.starts_with("id\tselect_type\t")),
+        }
+    }
+
+    /// Tells whether the statement reads counters of a plan's work from INFORMATION_SCHEMA.
+    fn selects_counters(&self) -> bool {
+        let text = self.lines.join(" ").to_ascii_lowercase();
+        text.contains("information_schema.session_status")
+            && PLAN_COUNTERS.iter().any(|name| text.contains(name))
+    }
+
+    /// Tells whether only numbers of different keys differ, which are estimates of SHOW KEYS.
+    fn has_other_cardinalities(&self, other: &Block<'_>) -> bool {
+        let head = self.head().to_ascii_lowercase();
+        let shows = ["show keys", "show index"].iter().any(|begin| head.starts_with(begin));
+        let column = |name: &&str| *name == "Cardinality";
+        let place = self.lines.iter().find_map(|line| line.split('\t').position(|name| column(&name)));
+        let (Some(at), true) = (place, shows) else { return false };
+        let bare = |block: &Block<'_>| -> Vec<Vec<String>> {
+            let others = |line: &str| {
+                line.split('\t').enumerate().filter(|(n, _)| *n != at).map(|(_, c)| c.to_owned()).collect()
+            };
+            block.lines.iter().map(|line| others(line)).collect()
+        };
+        bare(self) == bare(other)
+    }
+
+    /// Tells whether a statement with LIMIT has as many rows in both blocks, and they have the same
+    /// values in the columns that ORDER BY names: of rows that it does not tell apart any may be
+    /// within the limit.
+    fn is_limited_differently(&self, other: &Block<'_>) -> bool {
+        let text = self.lines.join(" ").to_ascii_lowercase();
+        let same_head = self.lines.len() == other.lines.len() && self.lines.get(1) == other.lines.get(1);
+        let fails = |block: &Block<'_>| block.lines.iter().any(|line| line.starts_with("ERROR"));
+        if !text.starts_with("select")
+            || !text.contains(" limit ")
+            || !same_head
+            || fails(self)
+            || fails(other)
+        {
+            return false;
+        }
+        match (self.ordered_columns(), other.ordered_columns()) {
+            (Some(one), Some(two)) => one == two,
+            _ => false,
         }
     }
 
@@ -160,9 +206,9 @@ fn columns<'a>(line: &'a str, places: &[usize]) -> Vec<&'a str> {
 fn relation(left: &Block<'_>, right: &Block<'_>, in_plan: bool) -> Relation {
     if left == right {
         Relation::Same
-    } else if in_plan || left.is_plan() {
+    } else if in_plan || left.is_plan() || left.has_other_cardinalities(right) {
         Relation::Plan
-    } else if left.is_reordered(right) {
+    } else if left.is_reordered(right) || left.is_limited_differently(right) {
         Relation::Order
     } else {
         Relation::Different
@@ -277,6 +323,29 @@ mod tests {
         assert_eq!(found.relation, Relation::Order);
         let found = compare(&format!("{head}2\tx\n1\ty\n1\tz\n"), &format!("{head}1\ty\n2\tx\n1\tz\n"));
         assert_eq!(found.relation, Relation::Different);
+    }
+
+    #[test]
+    fn any_of_the_rows_that_order_by_does_not_tell_apart_may_be_within_a_limit() {
+        let head = "SELECT a, b FROM t ORDER BY a LIMIT 2;\na\tb\n";
+        let relation =
+            |one: &str, two: &str| compare(&format!("{head}{one}"), &format!("{head}{two}")).relation;
+        assert_eq!(relation("1\tx\n2\ty\n", "1\tx\n2\tz\n"), Relation::Order);
+        assert_eq!(relation("1\tx\n2\ty\n", "1\tx\n3\tz\n"), Relation::Different);
+        assert_eq!(relation("1\tx\n2\ty\n", "1\tx\n"), Relation::Different);
+        let found = compare("SELECT a FROM t LIMIT 1;\na\n1\n", "SELECT a FROM t LIMIT 1;\na\n2\n");
+        assert_eq!(found.relation, Relation::Order);
+        let found = compare("SELECT a FROM t;\na\n1\n", "SELECT a FROM t;\na\n2\n");
+        assert_eq!(found.relation, Relation::Different);
+    }
+
+    #[test]
+    fn numbers_of_different_keys_are_estimates() {
+        let head = "show keys from t;\nTable\tKey_name\tCardinality\tNull\n";
+        let relation =
+            |one: &str, two: &str| compare(&format!("{head}{one}"), &format!("{head}{two}")).relation;
+        assert_eq!(relation("t\ta\t4\tYES\n", "t\ta\t9\tYES\n"), Relation::Plan);
+        assert_eq!(relation("t\ta\t4\tYES\n", "t\tb\t4\tYES\n"), Relation::Different);
     }
 
     #[test]

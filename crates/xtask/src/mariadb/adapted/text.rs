@@ -38,6 +38,11 @@ fn name_engine(text: &[u8], engine: &str) -> Vec<u8> {
             continue;
         }
         let word = &text[at..end];
+        if word.eq_ignore_ascii_case(b"fixed") && follows_row_format(&out) {
+            out.extend_from_slice(b"DEFAULT");
+            at = end;
+            continue;
+        }
         let is_engine = REPLACED.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
         if is_engine && follows_engine(&out) {
             out.extend_from_slice(engine.as_bytes());
@@ -71,6 +76,12 @@ fn follows_engine(text: &[u8]) -> bool {
     let (before, word) = last_word(text, b" \t='\"`");
     let of_table = ["engine", "engine_type", "engine_other"].iter().any(|end| word.ends_with(end.as_bytes()));
     of_table && last_word(before, b" \t").1 != b"show"
+}
+
+/// Tells whether a text ends with ROW_FORMAT and an equals sign. Only MyISAM's rows have the format
+/// that may follow.
+fn follows_row_format(text: &[u8]) -> bool {
+    last_word(text, b" \t=").1 == b"row_format"
 }
 
 /// Returns the last word of a text in small letters, and what stands before it. Bytes in `skipped`
@@ -148,6 +159,12 @@ mod tests {
         ] {
             assert_eq!(adapted(text), text);
         }
+    }
+
+    #[test]
+    fn a_row_format_of_myisam_is_none_of_the_engine() {
+        assert_eq!(adapted("ENGINE=MEMORY ROW_FORMAT = FIXED;"), "ENGINE=MEMORY ROW_FORMAT = DEFAULT;");
+        assert_eq!(adapted("row_format=compact; a fixed one"), "row_format=compact; a fixed one");
     }
 
     #[test]

@@ -18,7 +18,7 @@ WHERE s.table_schema = 'test' AND s.table_name = 'm' ORDER BY 1, 2;
 SELECT table_name, table_rows BETWEEN 18000 AND 22000 AS table_rows, avg_row_length BETWEEN 200 AND 450 AS avg_row_length,
   data_length BETWEEN 4000000 AND 9000000 AS data_length, index_length BETWEEN 1000000 AND 6000000 AS index_length,
   create_time > NOW() - INTERVAL 1 HOUR AS create_time
-FROM information_schema.tables WHERE table_schema = 'test' AND table_name IN ('m', 'i');
+FROM information_schema.tables WHERE table_schema = 'test' AND table_name IN ('m', 'i') ORDER BY 1 DESC;
 -- So the plans are the same.
 EXPLAIN SELECT * FROM m WHERE two = 1 AND group_of_10 = 77;
 EXPLAIN SELECT * FROM m WHERE name = 'a name 7' AND two = 1 AND day = '2026-02-02';

@@ -80,4 +80,15 @@ UPDATE p SET id = id + 100, a = a + 1 WHERE b = 1;
 DELETE FROM p WHERE b = 0 AND id < 10;
 SELECT b, COUNT(*), SUM(id) FROM p FORCE INDEX (b) GROUP BY b;
 CHECK TABLE p;
-DROP TABLE v, j, h, p;
+-- A change computes no column that neither it nor an index needs, also without a primary key.
+CREATE TABLE c (a INT, s TEXT, n INT AS (LAST_VALUE(@n := @n + 1, a)) VIRTUAL, b INT AS (a + 1) VIRTUAL, KEY b (b));
+INSERT INTO c (a, s) VALUES (1, 'one'), (2, 'two'), (3, 'three'), (4, NULL);
+SET @n = 0;
+UPDATE c SET a = a + 10 WHERE a = 2;
+UPDATE c SET s = CONCAT(s, '!') WHERE a > 2;
+UPDATE c SET a = 20 ORDER BY a LIMIT 1;
+DELETE FROM c WHERE a = 3;
+SELECT @n;
+SELECT a, s FROM c FORCE INDEX (b) WHERE b > 0 ORDER BY b;
+CHECK TABLE c;
+DROP TABLE v, j, h, p, c;

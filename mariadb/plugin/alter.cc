@@ -60,6 +60,12 @@ enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *alter
     changes->unsupported_reason = "Millpond renames one index at a time";
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
+  // A copy checks that the rows are those of a sequence.
+  const HA_CREATE_INFO *wanted = changes->create_info;
+  if ((wanted->used_fields & HA_CREATE_USED_SEQUENCE) && wanted->sequence != is_sequence()) {
+    changes->unsupported_reason = "SEQUENCE";
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
   // The server does not know that these need nothing here.
   changes->handler_flags &= ~(ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_INDEX_LENGTH);
   enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, changes);

@@ -11,23 +11,26 @@ const DIRECTORIES: &str = "`DATA DIRECTORY` and `INDEX DIRECTORY`";
 const COPY: &str = "new columns and indexes without copying the table";
 const FORMATS: &str = "Any ROW_FORMAT and KEY_BLOCK_SIZE is accepted, and means nothing";
 const QUERY_CACHE: &str = "The query cache keeps no results of these tables";
+const TABLESPACES: &str = "DISCARD and IMPORT TABLESPACE";
 
 /// Parts of errors of Millpond, and what explains them.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 7] = [
     ("doesn't support FULLTEXT", INDEXES),
     ("doesn't support SPATIAL", INDEXES),
     ("does not support DATA DIRECTORY or INDEX DIRECTORY", DIRECTORIES),
     ("Can't DROP FOREIGN KEY", FOREIGN_KEYS),
     ("ALGORITHM=INPLACE is not supported", COPY),
     ("ALGORITHM=NOCOPY is not supported", COPY),
+    ("doesn't have this option", TABLESPACES),
 ];
 /// Parts of errors and warnings of InnoDB that Millpond does not have, and what explains that.
-const NOT_REFUSED: [(&str, &str); 5] = [
+const NOT_REFUSED: [(&str, &str); 6] = [
     ("a foreign key constraint fails", FOREIGN_KEYS),
     ("Foreign key constraint is incorrectly formed", FOREIGN_KEYS),
     ("foreign key references", FOREIGN_KEYS),
     ("errno: 140 \"Wrong create options\"", FORMATS),
     ("Non matching attribute 'ROW_FORMAT'", FORMATS),
+    ("Tablespace is missing", TABLESPACES),
 ];
 /// Statements that ask how the one before ended.
 const QUESTIONS: [&str; 5] =
@@ -36,7 +39,7 @@ const QUESTIONS: [&str; 5] =
 /// What a test cannot have any more, because a statement was refused by one engine only.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
-    /// All tables and views that were created.
+    /// All tables, views and sequences that were created.
     created: BTreeSet<String>,
     /// Those that may be absent or have other rows with one engine, and handlers that were opened
     /// for them, each with the reason.
@@ -152,7 +155,7 @@ fn created(words: &[String]) -> Option<String> {
         return None;
     }
     // CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS, CREATE ALGORITHM=MERGE SQL SECURITY ... VIEW
-    let at = words.iter().position(|word| word == "table" || word == "view")?;
+    let at = words.iter().position(|word| ["table", "view", "sequence"].contains(&word.as_str()))?;
     let skipped = ["if", "not", "exists"];
     let name = words[at + 1..].iter().find(|word| !skipped.contains(&word.as_str()))?;
     Some(name.clone())
@@ -216,7 +219,7 @@ mod tests {
     fn the_guide_has_each_explanation() {
         let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE] {
+        for words in [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE, TABLESPACES] {
             assert!(guide.contains(words), "{words}");
         }
     }

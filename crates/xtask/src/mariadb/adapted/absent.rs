@@ -12,9 +12,11 @@ const COPY: &str = "new columns and indexes without copying the table";
 const FORMATS: &str = "Any ROW_FORMAT and KEY_BLOCK_SIZE is accepted, and means nothing";
 const QUERY_CACHE: &str = "The query cache keeps no results of these tables";
 const TABLESPACES: &str = "DISCARD and IMPORT TABLESPACE";
+const STATEMENTS: &str = "statement-based replication";
+const OPTIONS: &str = "InnoDB's options of tables";
 
 /// Parts of errors of Millpond, and what explains them.
-const REFUSED: [(&str, &str); 7] = [
+const REFUSED: [(&str, &str); 8] = [
     ("doesn't support FULLTEXT", INDEXES),
     ("doesn't support SPATIAL", INDEXES),
     ("does not support DATA DIRECTORY or INDEX DIRECTORY", DIRECTORIES),
@@ -22,14 +24,17 @@ const REFUSED: [(&str, &str); 7] = [
     ("ALGORITHM=INPLACE is not supported", COPY),
     ("ALGORITHM=NOCOPY is not supported", COPY),
     ("doesn't have this option", TABLESPACES),
+    ("uses a storage engine limited to row-based logging", STATEMENTS),
 ];
 /// Parts of errors and warnings of InnoDB that Millpond does not have, and what explains that.
-const NOT_REFUSED: [(&str, &str); 6] = [
+const NOT_REFUSED: [(&str, &str); 8] = [
     ("a foreign key constraint fails", FOREIGN_KEYS),
     ("Foreign key constraint is incorrectly formed", FOREIGN_KEYS),
     ("foreign key references", FOREIGN_KEYS),
+    ("referenced in a foreign key constraint", FOREIGN_KEYS),
     ("errno: 140 \"Wrong create options\"", FORMATS),
     ("Non matching attribute 'ROW_FORMAT'", FORMATS),
+    ("ignoring KEY_BLOCK_SIZE", FORMATS),
     ("Tablespace is missing", TABLESPACES),
 ];
 /// Statements that ask how the one before ended.
@@ -62,8 +67,12 @@ impl Absent {
         }
         let refused = reason_of(innodb, millpond);
         let of_before = self.before.filter(|_| asks_of_the_one_before(&statement));
-        let reason = refused.or(inherited).or(of_before).or_else(|| plain_reason(innodb, millpond));
-        if let Some(reason) = refused.or(inherited) {
+        // InnoDB enforces them from now on.
+        let made = (makes_foreign_keys(&statement) && without_foreign_keys(innodb, millpond))
+            .then_some(FOREIGN_KEYS);
+        let lasting = refused.or(made).or(inherited);
+        let reason = lasting.or(of_before).or_else(|| plain_reason(innodb, millpond));
+        if let Some(reason) = lasting {
             for name in names {
                 self.unlike.entry(name).or_insert(reason);
             }
@@ -107,6 +116,13 @@ impl Absent {
     }
 }
 
+/// Tells whether a statement may add foreign keys to a table.
+fn makes_foreign_keys(statement: &str) -> bool {
+    let words = words(statement);
+    let changes = words.first().is_some_and(|word| word == "create" || word == "alter");
+    changes && words.iter().any(|word| word == "references")
+}
+
 /// Returns the lines of a statement, which are those that begin both blocks.
 fn statement_of(innodb: &Block<'_>, millpond: &Block<'_>) -> String {
     let both = innodb.lines.iter().zip(&millpond.lines);
@@ -139,6 +155,8 @@ fn plain_reason(innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str
         Some(FOREIGN_KEYS)
     } else if innodb.head().to_ascii_lowercase().contains("qcache") {
         Some(QUERY_CACHE)
+    } else if without_options(innodb) == without_options(millpond) {
+        Some(OPTIONS)
     } else {
         (uncounted(innodb) == uncounted(millpond)).then_some(COPY)
     }
@@ -197,6 +215,11 @@ fn without_foreign_keys(innodb: &Block<'_>, millpond: &Block<'_>) -> bool {
     if left.len() < innodb.lines.len() { bare(left) == bare(right) } else { left == right }
 }
 
+/// Returns the lines of an answer without the option that a setting of InnoDB adds to tables.
+fn without_options(block: &Block<'_>) -> Vec<String> {
+    block.lines.iter().map(|line| line.replace(" `PAGE_COMPRESSED`='ON'", "")).collect()
+}
+
 /// Returns the lines of an answer to a change of a table without how many rows were copied.
 fn uncounted<'a>(block: &Block<'a>) -> Vec<&'a str> {
     let counts = |line: &str| line.starts_with("affected rows:") || line.starts_with("info: Records:");
@@ -219,7 +242,9 @@ mod tests {
     fn the_guide_has_each_explanation() {
         let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE, TABLESPACES] {
+        for words in
+            [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE, TABLESPACES, STATEMENTS, OPTIONS]
+        {
             assert!(guide.contains(words), "{words}");
         }
     }
@@ -232,7 +257,7 @@ mod tests {
         let warned = format!("{head}\nWarnings:\n{warning}");
         assert_eq!(explain(absent, head, &warned), Some(FOREIGN_KEYS));
         let other = format!("{warned}\nWarning\t1\tother");
-        assert_eq!(explain(absent, head, &other), None);
+        assert_eq!(explain(&mut Absent::default(), head, &other), None);
         assert_eq!(
             explain(absent, &format!("{head}\nWarnings:\nWarning\t1\tother"), &other),
             Some(FOREIGN_KEYS)
@@ -285,6 +310,21 @@ mod tests {
         assert_eq!(explain(absent, "drop table t1;", "drop table t1;"), None);
         assert_eq!(explain(absent, rows[0], rows[1]), None);
         assert_eq!(explain(absent, "show warnings;\n1", "show warnings;"), None);
+    }
+
+    #[test]
+    fn tables_with_foreign_keys_may_have_other_rows() {
+        let absent = &mut Absent::default();
+        let parent = "create table t1 (a int primary key);";
+        assert_eq!(explain(absent, parent, parent), None);
+        let child = "create table t2 (a int references t1 (a) on delete cascade);";
+        let warned = format!(
+            "{child}\nWarnings:\nWarning\t1478\tInnoDB does not enforce foreign keys; the constraint '' has no effect"
+        );
+        assert_eq!(explain(absent, child, &warned), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "select * from t2;", "select * from t2;\n1"), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "select * from t1;", "select * from t1;\n1"), Some(FOREIGN_KEYS));
+        assert_eq!(explain(absent, "select * from t3;", "select * from t3;\n1"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Which tests run: the list `mariadb/adapted/tests`, without those that `left-out` names.
+//! Which tests run: the list `mariadb/adapted/tests`, without those that `left-out` names. A share
+//! has none of those that `slow` names.
 
 use super::Options;
 use crate::mariadb::tree::installed_tests;
@@ -74,6 +75,8 @@ pub(super) fn tests(options: &Options, left_out: &Reasons) -> Result<Vec<String>
         chosen.retain(|test| options.tests.iter().any(|pattern| matches(pattern, test)));
     }
     if let Some((part, parts)) = options.share {
+        let slow = reasons("slow")?;
+        chosen.retain(|test| !slow.contains_key(test));
         chosen.retain(|test| hash(test, options.seed) % parts < part);
     }
     Ok(chosen)

@@ -5,9 +5,10 @@
 //! the results are compared with the engine's name masked. So the oracle is this very server, not
 //! an expected result that was written for another engine.
 //!
-//! `mariadb/adapted` has the lists: `tests` is what runs, `left-out` what does not, and `differs`
-//! the tests whose results may differ, each with a checksum of the difference and its reason.
-//! [`absent`] knows differences that the guide explains wherever they come.
+//! `mariadb/adapted` has the lists: `tests` is what runs, `left-out` what does not, `slow` what no
+//! share has, and `differs` the tests whose results may differ, each with a checksum of the
+//! difference and its reason. [`absent`] knows differences that the guide explains wherever they
+//! come.
 
 mod absent;
 mod choose;
@@ -37,7 +38,7 @@ const DRIVERS: usize = 4;
 pub(crate) struct Options {
     /// Only these tests, SUITE.TEST; a star at the end stands for any rest
     tests: Vec<String>,
-    /// Only a share of them, N/M
+    /// Only a share of them, N/M, without slow ones
     #[arg(long, value_parser = share)]
     share: Option<(u64, u64)>,
     /// Which share

@@ -16,7 +16,7 @@ const STATEMENTS: &str = "alter analyze begin call change change_user check chec
     with xa";
 
 /// Parts of names of counters that count what a plan does, or what it costs.
-const PLAN_COUNTERS: [&str; 5] = ["handler_", "last_query_cost", "sort_", "select_", "created_tmp"];
+const PLAN_COUNTERS: [&str; 6] = ["handler_", "last_query_cost", "sort_", "sort%", "select_", "created_tmp"];
 
 /// Words behind EXPLAIN and its synonyms that ask for a plan, or their beginnings.
 const QUERIES: [&str; 11] = [
@@ -106,7 +106,12 @@ impl Block<'_> {
             Some(&"analyze") => !words.get(1).is_some_and(|word| TABLE_WORDS.contains(word)),
             Some(&"show") => PLAN_COUNTERS.iter().any(|name| head.contains(name)),
             Some(&"select") if head.contains("optimizer_trace") || head.contains("@trace") => true,
-            Some(&"select") if self.selects_counters() => true,
+            // How far a query comes that may examine so many rows only depends on its plan.
+            Some(&"select")
+                if self.selects_counters() || self.lines.join(" ").contains("LIMIT ROWS EXAMINED") =>
+            {
+                true
+            }
             _ => self.lines.iter().any(|line| line.starts_with("id\tselect_type\t")),
         }
     }
@@ -132,6 +137,23 @@ impl Block<'_> {
             block.lines.iter().map(|line| others(line)).collect()
         };
         bare(self) == bare(other)
+    }
+
+    /// Tells whether only warnings differ of values that a condition could not compute: a plan
+    /// decides for which rows the condition is evaluated, and how often.
+    fn warns_otherwise(&self, other: &Block<'_>) -> bool {
+        let of_condition = |line: &str| {
+            ["Warning\t1292\tTruncated incorrect", "Warning\t1365\tDivision by 0"]
+                .iter()
+                .any(|begin| line.starts_with(begin))
+        };
+        let rest = |block: &Block<'_>| -> Vec<String> {
+            let kept = block.lines.iter().filter(|line| !of_condition(line) && **line != "Warnings:");
+            kept.map(|line| (*line).to_owned()).collect()
+        };
+        let head = self.head().to_ascii_lowercase();
+        let reads = ["select", "delete", "update", "(select"].iter().any(|word| head.starts_with(word));
+        reads && rest(self) == rest(other)
     }
 
     /// Tells whether a statement with LIMIT has as many rows in both blocks, and they have the same
@@ -206,7 +228,8 @@ fn columns<'a>(line: &'a str, places: &[usize]) -> Vec<&'a str> {
 fn relation(left: &Block<'_>, right: &Block<'_>, in_plan: bool) -> Relation {
     if left == right {
         Relation::Same
-    } else if in_plan || left.is_plan() || left.has_other_cardinalities(right) {
+    } else if in_plan || left.is_plan() || left.has_other_cardinalities(right) || left.warns_otherwise(right)
+    {
         Relation::Plan
     } else if left.is_reordered(right) || left.is_limited_differently(right) {
         Relation::Order
@@ -337,6 +360,18 @@ mod tests {
         assert_eq!(found.relation, Relation::Order);
         let found = compare("SELECT a FROM t;\na\n1\n", "SELECT a FROM t;\na\n2\n");
         assert_eq!(found.relation, Relation::Different);
+    }
+
+    #[test]
+    fn how_often_a_condition_warns_follows_from_the_plan() {
+        let warning = "Warning\t1292\tTruncated incorrect DECIMAL value: 'a'\n";
+        let one = "SELECT a FROM t WHERE a > 'a';\na\n1\n";
+        let relation = |one: &str, two: &str| compare(one, two).relation;
+        let warned = format!("{one}Warnings:\n{warning}");
+        assert_eq!(relation(one, &warned), Relation::Plan);
+        assert_eq!(relation(&warned, &format!("{warned}{warning}")), Relation::Plan);
+        assert_eq!(relation(&warned, &format!("{one}2\nWarnings:\n{warning}")), Relation::Different);
+        assert_eq!(relation(one, &format!("{one}Warnings:\nWarning\t1\tother\n")), Relation::Different);
     }
 
     #[test]

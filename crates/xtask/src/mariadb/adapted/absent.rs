@@ -70,6 +70,7 @@ impl Absent {
         // InnoDB enforces them from now on.
         let made = (makes_foreign_keys(&statement) && without_foreign_keys(innodb, millpond))
             .then_some(FOREIGN_KEYS);
+        let inherited = inherited.or_else(|| self.reason_of_missing(millpond));
         let lasting = refused.or(made).or(inherited);
         let reason = lasting.or(of_before).or_else(|| plain_reason(innodb, millpond));
         if let Some(reason) = lasting {
@@ -80,6 +81,13 @@ impl Absent {
         }
         self.before = reason;
         reason
+    }
+
+    /// Returns the reason for which a table is absent that an error names, as in a procedure.
+    fn reason_of_missing(&self, block: &Block<'_>) -> Option<&'static str> {
+        let errors = block.lines.iter().filter(|line| line.starts_with("ERROR 42S02"));
+        let names = errors.filter_map(|line| line.split('\'').nth(1)).flat_map(words);
+        names.into_iter().find_map(|name| self.unlike.get(&name).copied())
     }
 
     /// Returns the tables, views and handlers that a statement names, after noting the one that it
@@ -285,6 +293,8 @@ mod tests {
         assert_eq!(explain(absent, missed[0], missed[1]), Some(INDEXES));
         let opened = "HANDLER t1 OPEN AS h;\nERROR 42S02: Table 'test.t1' doesn't exist";
         assert_eq!(explain(absent, "HANDLER t1 OPEN AS h;", opened), Some(INDEXES));
+        let called = "call p();\nERROR 42S02: Table 'test.t1' doesn't exist";
+        assert_eq!(explain(absent, "call p();\na", called), Some(INDEXES));
         let read = "HANDLER h CLOSE;\nERROR 42S02: Unknown table 'h' in HANDLER";
         assert_eq!(explain(absent, "HANDLER h CLOSE;", read), Some(INDEXES));
         assert_eq!(explain(absent, "create table t1 (a int);", "create table t1 (a int);"), None);

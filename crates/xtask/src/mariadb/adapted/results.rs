@@ -191,7 +191,8 @@ impl Block<'_> {
         let place = |part: &str| {
             let name = part.split_whitespace().next()?;
             let name = name.rsplit('.').next()?.trim_matches('`');
-            header.iter().position(|column| column == name)
+            // An alias comes before a column of the same name, and stands behind it in tests.
+            header.iter().rposition(|column| column == name)
         };
         let places: Vec<usize> = clause.split(',').map(place).collect::<Option<_>>()?;
         Some(self.lines[start..].iter().map(|line| columns(line, &places)).collect())

@@ -12,6 +12,19 @@ const PLUGINS: &str = "/usr/lib/mysql/plugin";
 /// Some tests are skipped for root.
 const USER: &str = "nobody";
 
+/// A file system in memory, and how much of it must be free, KiB. These tests cut no power, and
+/// most of their time goes to syncs.
+const MEMORY: &str = "/dev/shm";
+const MEMORY_KIB_MIN: u64 = 4 << 20;
+
+/// Returns where trees are made: where the environment says, else in memory if there is room.
+fn place() -> PathBuf {
+    let free = || output(Command::new("df").args(["--output=avail", MEMORY])).ok();
+    let free_kib = || free()?.lines().last()?.trim().parse::<u64>().ok();
+    let is_roomy = || free_kib().is_some_and(|kib| kib >= MEMORY_KIB_MIN);
+    if std::env::var_os("TMPDIR").is_none() && is_roomy() { MEMORY.into() } else { std::env::temp_dir() }
+}
+
 /// The tree.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -22,7 +35,7 @@ impl Tree {
     /// Makes a tree. The suites and directories of tests in `copied` are left out: the caller puts
     /// copies in their place, because the driver writes into them.
     pub(super) fn new(name: &str, copied: &[&str]) -> Result<Tree, String> {
-        let root = std::env::temp_dir().join(format!("millpond-{name}-{}", std::process::id()));
+        let root = place().join(format!("millpond-{name}-{}", std::process::id()));
         let tree = Tree { root };
         let tests = tree.tests();
         for dir in [tests.join("plugin"), tests.join("suite"), tree.plugins()] {

@@ -93,7 +93,7 @@ impl Default for Tuning {
             flush_depth: 4,
             grow_pages: 0,
             pages_max: u32::MAX,
-            doublewrite_pages: 1024,
+            doublewrite_pages: 512,
             frames: 0,
             replay_window_bytes: 64 << 20,
             replay_checkpoint_us: 3_000_000,

@@ -17,8 +17,7 @@ const VALUE_BYTES: usize = 200;
 const POOL_BYTES: u64 = 8 << 20;
 const REDO_BYTES: u64 = 64 << 20;
 const CALLERS: u64 = 8;
-/// `millpond-cleaner`, cut to the length of a thread's name in the kernel.
-const CLEANER: &str = "millpond-cleane";
+const PAGE_WRITERS: [&str; 2] = ["millpond-page-1", "millpond-page-2"];
 /// A memory file system.
 const MEMORY: &str = "/dev/shm";
 
@@ -29,7 +28,7 @@ a memory file system, where the kernel does not count writes as device writes. S
 by a worker of io_uring count for the thread whose id is in the worker's name.
 
 The benchmark fails if a caller that takes no checkpoint has written a page. It also fails if the
-cleaner has written none, because then nothing is shown.";
+page writers have written none, because then nothing is shown.";
 
 /// Which threads write pages, as the kernel counts it
 #[derive(Debug, clap::Args)]
@@ -141,10 +140,10 @@ impl WritingThreads {
 
     fn judge(&self, written: &Written) -> Outcome {
         let of = |name: &str| written.get(name).copied().unwrap_or(0);
-        match (of("caller"), of(CLEANER)) {
+        match (of("caller"), PAGE_WRITERS.map(of).iter().sum::<u64>()) {
             (0, 1..) if !self.checkpoints || of("checkpointer") > 0 => Ok(()),
             (0, _) => Err(Failure::failed(
-                "the cleaner or the checkpoint wrote nothing: is the directory on a device?",
+                "the page writers or the checkpoint wrote nothing: is the directory on a device?",
             )),
             (bytes, _) => Err(Failure::failed(format!("callers wrote {bytes} bytes"))),
         }

@@ -211,7 +211,6 @@ catalog! {
     UndoFetches "undo_fetches" Count Counter "Reads of undo files for undo that was not in memory.";
     StatusBytes "status_bytes" Bytes Gauge "Memory of the status of ended transactions that a snapshot does not see, or that are not purged.";
     LockBytes "lock_bytes" Bytes Gauge "Memory of locks, with the spare capacity of their maps and lists.";
-    TxnTableBytes "txn_table_bytes" Bytes Gauge "Memory of the transaction table that the digests of the log are made from.";
     HistoryBudgetBytes "history_budget_bytes" Bytes Gauge "Memory that undo, status and locks may take together.";
     HeapTrims "heap_trims" Count Counter "Times memory that the engine had freed after a peak was given back to the system. Stays 0 if the allocator is not that of glibc.";
     HeapTrimUsTotal "heap_trim_us_total" Microseconds Counter "Time that this took. Other threads may have waited for an allocation meanwhile.";
@@ -227,6 +226,8 @@ catalog! {
     // Recovery.
     RecoveryMs "recovery_ms" Milliseconds Gauge "Time from open until all redo of the last run was applied.";
     RecoveryOpenMs "recovery_open_ms" Milliseconds Gauge "Time from open until the first transaction could begin.";
+    RecoveryLeftBytes "recovery_left_bytes" Bytes Gauge "Redo of the last run that replay has still to apply.";
+    RecoveryReadBytes "recovery_read_bytes" Bytes Gauge "Log that opening read before the first transaction; the rest is read beside the callers.";
     RecoveryRedoBytes "recovery_redo_bytes" Bytes Gauge "Redo above the checkpoint found at open.";
     TornPagesRestored "torn_pages_restored" Pages Counter "Torn pages restored from the doublewrite.";
 

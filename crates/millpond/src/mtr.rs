@@ -132,7 +132,7 @@ impl<'s> Mtr<'s> {
                 base::verify!(held.before <= lsn, "{page_no:?} goes back from {} to {lsn}", held.before);
                 header::set_page_no(&mut held.page, page_no);
                 header::set_lsn(&mut held.page, lsn);
-                pool.mark_dirty(&held.page, lsn);
+                pool.mark_dirty(&held.page, lsn, lsn);
             }
         });
         self.dirty = false;

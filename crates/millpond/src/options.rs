@@ -76,11 +76,12 @@ pub(crate) struct Tuning {
     pub frames: usize,
     /// Redo that a worker of recovery holds in memory before it applies it to pages, bytes.
     pub replay_window_bytes: usize,
+    /// Log that an opening may read before the first transaction, about, bytes.
+    pub head_bytes: u64,
+    /// Replay ends before the database is open.
+    pub replay_first: bool,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     pub replay_checkpoint_us: u64,
-    /// A segment gets its digest when the log has grown by so much after it, bytes. Recovery reads
-    /// a shorter tail fast enough without, and a short log would lose each digest a moment later.
-    pub digest_behind_bytes: u64,
     /// Start no threads: a test takes the steps of the cleaner itself.
     pub no_threads: bool,
 }
@@ -96,8 +97,9 @@ impl Default for Tuning {
             doublewrite_pages: 512,
             frames: 0,
             replay_window_bytes: 64 << 20,
+            head_bytes: 64 << 20,
+            replay_first: false,
             replay_checkpoint_us: 3_000_000,
-            digest_behind_bytes: 128 << 20,
             no_threads: false,
         }
     }
@@ -218,9 +220,10 @@ impl Options {
         self
     }
 
-    /// Finishes all recovery, rollback included, before `open` returns. Default: false. Then the
-    /// changes of transactions that a crash interrupted are rolled back in the background, and no
-    /// transaction sees them meanwhile.
+    /// Finishes all recovery, redo and rollback included, before `open` returns, so that damage in
+    /// a page that redo changes is an error of `open`. Default: false. Then a page gets its redo
+    /// when it is needed, or in the background. The changes of transactions that a crash
+    /// interrupted are rolled back in the background too, and no transaction sees them meanwhile.
     #[must_use]
     pub fn eager_recovery(mut self, eager: bool) -> Options {
         self.eager_recovery = eager;

@@ -50,8 +50,6 @@ pub enum Bug {
     NoRecoverySync,
     /// Torn pages are not restored.
     NoRestore,
-    /// Redo is applied to pages that already have it.
-    RedoTwice,
     /// Redo skips some changes.
     RedoSkips,
     /// The growth of the `pages` file is not synced.
@@ -134,6 +132,15 @@ pub enum Bug {
     FilesBelowCounted,
     /// Segments are removed before admission knows that there will be fewer.
     ShrunkBeforeMarks,
+    /// A caller gets a page that lacks redo, because replay has not come to it.
+    BehindUnseen,
+    /// A page that a caller has completed by redo is not dirty, so replay and the checkpoint pass
+    /// it.
+    RedoNotDirty,
+    /// The log's position that a list of dirty pages covers is read after the pages.
+    DirtyListOrder,
+    /// The log's position that the list of transactions covers is read after the list.
+    UndoFromLate,
 }
 
 impl Bug {
@@ -159,7 +166,6 @@ impl Bug {
         Bug::NoEpoch,
         Bug::NoRecoverySync,
         Bug::NoRestore,
-        Bug::RedoTwice,
         Bug::RedoSkips,
         Bug::NoGrowSync,
         Bug::CommitNotAwaited,
@@ -200,6 +206,10 @@ impl Bug {
         Bug::FreedPagesNamed,
         Bug::FilesBelowCounted,
         Bug::ShrunkBeforeMarks,
+        Bug::BehindUnseen,
+        Bug::RedoNotDirty,
+        Bug::DirtyListOrder,
+        Bug::UndoFromLate,
     ];
 
     /// The flag of this mistake in the flags of a world.

@@ -23,13 +23,15 @@ pub struct Sizes {
     pub replay_window_bytes: usize,
     /// So much replay a crash in its midst repeats at most, microseconds.
     pub replay_checkpoint_us: u64,
+    /// Log that an opening may read, about, bytes.
+    pub head_bytes: u64,
 }
 
 /// `options` with other sizes.
 #[must_use]
 pub fn sized(mut options: Options, sizes: Sizes) -> Options {
     let Sizes { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages, .. } = sizes;
-    let Sizes { replay_window_bytes, replay_checkpoint_us, .. } = sizes;
+    let Sizes { replay_window_bytes, replay_checkpoint_us, head_bytes, .. } = sizes;
     options.tuning = Tuning {
         frames,
         segment_blocks,
@@ -38,7 +40,7 @@ pub fn sized(mut options: Options, sizes: Sizes) -> Options {
         grow_pages,
         replay_window_bytes,
         replay_checkpoint_us,
-        digest_behind_bytes: 0,
+        head_bytes,
         ..options.tuning
     };
     options

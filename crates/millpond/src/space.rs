@@ -200,6 +200,12 @@ impl Space {
         Ok(greatest)
     }
 
+    /// Returns the pages of the map, but for those that name owners.
+    pub(crate) fn map_pages(&self) -> Vec<PageNo> {
+        let groups = self.state.lock().groups();
+        self.maps(0..groups)
+    }
+
     fn maps(&self, groups: impl IntoIterator<Item = u32>) -> Vec<PageNo> {
         groups.into_iter().map(|group| self.map_page(group)).collect()
     }

@@ -41,6 +41,30 @@ pub fn worth_writing(v: &CheckpointView) -> bool {
     v.possible / v.segment > v.named / v.segment || v.possible - v.named >= step || v.since_us >= EVERY_US
 }
 
+/// The state on which [`renews`] decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadView {
+    /// Log that an opening would read after a crash now, bytes.
+    pub head: u64,
+    /// The checkpoint age, bytes.
+    pub age: u64,
+    /// The most redo that the log holds, bytes.
+    pub capacity: u64,
+    /// About the log that a list of the dirty pages takes, bytes.
+    pub list: u64,
+    /// Log that an opening may read, bytes.
+    pub most: u64,
+}
+
+/// Whether to write new lists so that an opening reads less of the log. Not if the log is short
+/// anyway; never so often that lists are more than a sixteenth of the log, and never if they could
+/// fill it.
+#[must_use]
+pub fn renews(v: &HeadView) -> bool {
+    let step = v.most.max(v.list.saturating_mul(16));
+    v.head >= step && v.age >= 2 * step && v.age.saturating_add(v.list.saturating_mul(4)) <= v.capacity
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +93,30 @@ mod tests {
         ];
         for (name, view, worth) in table {
             assert_eq!(worth_writing(&view), worth, "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_are_renewed_as_a_table() {
+        const MIB: u64 = 1 << 20;
+        let v = |head, age, list| HeadView {
+            head: head * MIB,
+            age: age * MIB,
+            capacity: 1024 * MIB,
+            list: list * MIB,
+            most: 64 * MIB,
+        };
+        let table = [
+            ("a short head", v(63, 1000, 0), false),
+            ("a long head", v(64, 1000, 0), true),
+            ("a long head of a short log", v(64, 127, 0), false),
+            ("a list of a fifteenth of the head", v(64, 500, 5), false),
+            ("the same, later", v(80, 500, 5), true),
+            ("hardly room", v(80, 1004, 5), true),
+            ("no room", v(80, 1005, 5), false),
+        ];
+        for (name, view, renew) in table {
+            assert_eq!(renews(&view), renew, "{name}");
         }
     }
 }

@@ -19,6 +19,8 @@ use vfs::Vfs;
 const RING_BLOCKS: usize = 64;
 /// So small that the log of a tiny database has several replay windows.
 const REPLAY_WINDOW_BYTES: usize = 6_000;
+/// So short that there are lists of dirty pages.
+const HEAD_BYTES: u64 = 12_000;
 /// Longer than any wait that ends by itself, much shorter than a hang.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
@@ -101,6 +103,7 @@ pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
         grow_pages: shape.grow_pages,
         replay_window_bytes: REPLAY_WINDOW_BYTES,
         replay_checkpoint_us: if seldom { 3_000_000 } else { 0 },
+        head_bytes: if vfs.clock.random_u64().is_multiple_of(4) { 64 << 20 } else { HEAD_BYTES },
     };
     sized(options, sizes)
 }

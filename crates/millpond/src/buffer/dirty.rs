@@ -47,6 +47,9 @@ struct LsnSlices {
     pages: VecDeque<u32>,
 }
 
+/// Entries of a set that are read under its mutex at once, for a list of all.
+const LIST_SLICE: usize = if cfg!(test) { 3 } else { 512 };
+
 /// The width of slices before the first request tells it.
 const SLICE_SHIFT: u32 = 16;
 
@@ -109,17 +112,20 @@ pub(crate) struct FlushTicket {
 }
 
 impl Pool {
-    /// Marks the page as changed from `first_dirty` on, the start of a log range that is not
-    /// published yet. Only the mini-transaction and redo call this.
+    /// Marks the page as changed from `first_dirty` to `last`. Of a mini-transaction both are the
+    /// start of its group, which is not published yet. Only the mini-transaction and redo call
+    /// this.
     #[inline]
-    pub(crate) fn mark_dirty(&self, page: &PageWrite<'_>, first_dirty: Lsn) {
-        self.dirty_latched(page.pin().frame(), first_dirty);
+    pub(crate) fn mark_dirty(&self, page: &PageWrite<'_>, first_dirty: Lsn, last: Lsn) {
+        self.dirty_latched(page.pin().frame(), first_dirty, last);
     }
 
     /// As [`Pool::mark_dirty`], for a caller that holds the frame's exclusive latch in another way.
     #[inline]
-    pub(super) fn dirty_latched(&self, index: u32, first_dirty: Lsn) {
+    pub(super) fn dirty_latched(&self, index: u32, first_dirty: Lsn, last: Lsn) {
         let frame = self.frames().get(index);
+        // Before the page is seen in the dirty set. Who finds a change published sees it here.
+        frame.last.store(last.0, Ordering::Release);
         if frame.state() & DIRTY != 0 {
             return;
         }
@@ -151,6 +157,46 @@ impl Pool {
             return first(&sets.dirty);
         }
         [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
+    }
+
+    /// Returns the pages that may differ from their file by a change below `lsn`, ascending, and
+    /// the last change of each. That one may lie above `lsn`, and need not be published yet.
+    pub(crate) fn dirty_below(&self, lsn: Lsn) -> Vec<(PageNo, Lsn)> {
+        let frames = self.frames();
+        // The frame of a page in one of the sets keeps it.
+        let entry = |&(_, index): &(Lsn, u32)| {
+            let frame = frames.get(index);
+            (frame.page_no(), Lsn(frame.last.load(Ordering::Acquire)))
+        };
+        let mut pages = Vec::with_capacity(self.dirty_pages());
+        let mut from = (Lsn::ZERO, 0);
+        // In slices: writers need the mutex. A page that gets dirty meanwhile does so from `lsn`
+        // on; one that leaves the first set enters the second.
+        loop {
+            let sets = self.dirty.sets.lock();
+            let slice = sets.dirty.range(from..(lsn, 0)).take(LIST_SLICE);
+            let before = pages.len();
+            for found in slice {
+                pages.push(entry(found));
+                from = (found.0, found.1 + 1);
+            }
+            if pages.len() < before + LIST_SLICE {
+                pages.extend(sets.writing.range(..(lsn, 0)).map(entry));
+                break;
+            }
+            drop(sets);
+            base::sync::point();
+        }
+        pages.sort_unstable();
+        // A page is in both sets if it was changed after its copy was taken. The later LSN counts.
+        pages.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = later.1;
+            }
+            same
+        });
+        pages
     }
 
     /// Returns the start of the oldest change in a copy that is being written.
@@ -212,7 +258,8 @@ impl Pool {
     /// Copies a dirty page for its file, without waiting. Returns `None` if the page is not dirty,
     /// is not in memory, is latched for writing, or has a copy that is being written.
     pub(crate) fn copy_for_flush(&self, page: PageNo, copy: &mut [u8]) -> Option<FlushTicket> {
-        let PageProbe::Resident(pin) = self.probe(page) else { return None };
+        // What a page is behind is still in the log: the checkpoint does not pass it.
+        let (PageProbe::Resident(pin) | PageProbe::Behind(pin)) = self.probe(page) else { return None };
         let index = pin.frame();
         let latched = self.frames().try_share(index)?;
         let frame = self.frames().get(index);

@@ -27,6 +27,9 @@ use super::latch::Latch;
 pub(super) const PINS: u32 = (1 << 24) - 1;
 /// Used since the last visit of the replacement hand.
 pub(super) const REFERENCED: u32 = 1 << 26;
+/// Lacks redo of the last run: only replay may use the page as it is. Changes under the exclusive
+/// latch; set only while the page is loading.
+pub(super) const BEHIND: u32 = 1 << 27;
 /// A copy is being written to the file. The page keeps its old first-dirty LSN until the copy is
 /// synced (To2).
 pub(super) const WRITING: u32 = 1 << 28;
@@ -52,6 +55,8 @@ pub(super) struct Frame {
     pub(super) next: AtomicU32,
     /// First-dirty LSN of the changes that no copy has. Written under the dirty set's mutex.
     pub(super) first_dirty: AtomicU64,
+    /// The last change of a dirty page. Written under the exclusive latch.
+    pub(super) last: AtomicU64,
     /// First-dirty LSN of the changes in the copy that is being written. Written under the dirty
     /// set's mutex.
     pub(super) writing: AtomicU64,
@@ -65,6 +70,7 @@ impl Frame {
             page_no: AtomicU32::new(PageNo::NONE.0),
             next: AtomicU32::new(0),
             first_dirty: AtomicU64::new(NO_LSN),
+            last: AtomicU64::new(NO_LSN),
             writing: AtomicU64::new(NO_LSN),
         }
     }

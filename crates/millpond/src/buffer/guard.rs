@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use base::PageNo;
 
-use super::frame::{Exclusive, Shared};
+use super::frame::{BEHIND, Exclusive, Shared};
 use super::pool::{Pool, Stamp};
 
 /// Keeps a resident page in its frame.
@@ -116,6 +116,16 @@ impl<'p> PageRead<'p> {
 }
 
 impl<'p> PageWrite<'p> {
+    /// Whether the page lacks redo of the last run.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pin.pool.frames().get(self.pin.frame).state() & BEHIND != 0
+    }
+
+    /// Notes that the page lacks no redo any more. REQUIRES: it is dirty if redo has changed it.
+    pub(crate) fn completed(&self) {
+        self.pin.pool.completed(self.pin.frame, self.pin.page);
+    }
+
     #[inline]
     pub(super) fn join(latched: Exclusive<'p>, pin: Pin<'p>) -> PageWrite<'p> {
         PageWrite { latched, pin }

@@ -33,5 +33,5 @@ pub(crate) use free::FrameHolder;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;
-pub(crate) use pool::{FetchHint, Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use pool::{Arrival, FetchHint, Pool, PoolOptions, ReadHook, Stamp};
 pub(crate) use uncached::PageImages;

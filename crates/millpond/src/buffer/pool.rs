@@ -20,7 +20,7 @@ use metrics::{Latency, M, Metrics};
 use vfs::{Clock, File, ReadOp};
 
 use super::dirty::DirtySet;
-use super::frame::{CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
+use super::frame::{BEHIND, CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
 use super::free::{FreeFrame, FreeFrames};
 use super::guard::{PageWrite, Pin};
 use super::page_table::PageTable;
@@ -30,18 +30,45 @@ use crate::page::{self, Damage};
 /// The most reads that [`Pool::damaged_in_file`] has in flight.
 const LOOK_BATCH: usize = 64;
 
+/// What a page is that was just read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Complete as it was read.
+    AsRead,
+    /// Completed by redo that starts at this LSN: it enters the pool dirty.
+    Changed(Lsn),
+    /// It lacks redo. No caller sees it before [`ReadHook::catch_up`].
+    Behind,
+}
+
 /// Checks a page that was just read, before any other thread sees it.
 pub(crate) trait ReadHook: Send + Sync + Debug {
     /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
-    /// checksum and structure. An error refuses the page. `Ok(None)` accepts the bytes as they are.
-    /// `Ok(Some(lsn))` says that the hook changed the page by redo that starts at `lsn`, so it
-    /// enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
-    fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>)
-    -> Result<Option<Lsn>>;
-    /// Returns whether a page that cannot be read is accepted as a blank one.
-    fn needs_no_image(&self, _: PageNo) -> bool {
+    /// checksum and structure. An error refuses the page. Only a page that is read `for_replay` may
+    /// arrive behind. Called with no latch held but that of the new frame; may do I/O.
+    fn after_read(
+        &self,
+        page: PageNo,
+        bytes: &mut [u8],
+        verified: Result<(), Damage>,
+        for_replay: bool,
+    ) -> Result<Arrival>;
+    /// Returns whether a page that cannot be read is accepted as a blank one. May do I/O.
+    fn needs_no_image(&self, _: PageNo) -> Result<bool> {
+        Ok(false)
+    }
+    /// Completes a page that arrived behind, unless it is complete by now. Returns the LSN of the
+    /// first redo that it applied. After an error the page is as before. Called with no latch held
+    /// but that of the frame; may do I/O.
+    fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
+        Ok(None)
+    }
+    /// Whether the page may lack redo, or replay may be about to read it.
+    fn is_pending(&self, _: PageNo) -> bool {
         false
     }
+    /// The page is in the pool and lacks nothing; if redo changed it, it is dirty.
+    fn is_current(&self, _: PageNo) {}
 }
 
 /// Accepts intact pages as they are and refuses damaged ones.
@@ -54,9 +81,15 @@ pub(crate) struct RefuseDamage {
 
 #[cfg(test)]
 impl ReadHook for RefuseDamage {
-    fn after_read(&self, page: PageNo, _: &mut [u8], verified: Result<(), Damage>) -> Result<Option<Lsn>> {
+    fn after_read(
+        &self,
+        page: PageNo,
+        _: &mut [u8],
+        verified: Result<(), Damage>,
+        _: bool,
+    ) -> Result<Arrival> {
         match verified {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok(Arrival::AsRead),
             Err(damage) => Err(Error::corrupt(&self.path, format!("{page:?}: {damage}"))),
         }
     }
@@ -92,6 +125,8 @@ pub(crate) enum FetchHint {
     Normal,
     /// A long scan: the page is evicted first, unless another thread uses it too (Bp6).
     Scan,
+    /// Replay: the page may be behind.
+    Replay,
 }
 
 /// Identifies the contents of a page without holding it. If a page is in memory with the same stamp
@@ -129,6 +164,8 @@ pub(super) enum PageProbe<'p> {
     Leaving,
     /// Being read.
     Loading(Pin<'p>),
+    /// In memory, and it lacks redo.
+    Behind(Pin<'p>),
     /// In memory.
     Resident(Pin<'p>),
 }
@@ -206,10 +243,11 @@ impl Pool {
         self.table.get(&self.frames, page).map(|frame| self.frames.get(frame).state())
     }
 
-    /// Returns whether a frame has the page. REQUIRES, for a lasting "no": no thread that could
-    /// fetch the page knows it.
+    /// Returns whether a frame has the page, or replay may fetch it. REQUIRES, for a lasting "no":
+    /// no other thread that could fetch the page knows it.
     pub(crate) fn holds(&self, page: PageNo) -> bool {
-        self.table.get(&self.frames, page).is_some()
+        // In this order: a page leaves the pending ones after it has entered the pool.
+        self.hook.is_pending(page) || self.table.get(&self.frames, page).is_some()
     }
 
     pub(super) fn probe(&self, page: PageNo) -> PageProbe<'_> {
@@ -225,7 +263,11 @@ impl Pool {
         if before & CLAIMED != 0 || frame.page_no() != page {
             return PageProbe::Leaving;
         }
-        if before & LOADING != 0 { PageProbe::Loading(pin) } else { PageProbe::Resident(pin) }
+        match before & (LOADING | BEHIND) {
+            0 => PageProbe::Resident(pin),
+            BEHIND => PageProbe::Behind(pin),
+            _ => PageProbe::Loading(pin),
+        }
     }
 
     /// Marks the page as used.
@@ -300,6 +342,8 @@ impl Pool {
                     }
                     return Ok(pin);
                 }
+                PageProbe::Behind(pin) if hint == FetchHint::Replay => return Ok(pin),
+                PageProbe::Behind(pin) => self.catch_up(&pin, page)?,
                 PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
                 PageProbe::Leaving => spin(&mut turn),
                 PageProbe::Absent => {
@@ -311,6 +355,25 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Completes a page that is behind.
+    fn catch_up(&self, pin: &Pin<'_>, page: PageNo) -> Result {
+        let mut latched = self.frames.exclude(pin.frame());
+        if self.frames.get(pin.frame()).state() & BEHIND != 0 {
+            if let Some(first) = self.hook.catch_up(page, &mut latched)? {
+                self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));
+            }
+            self.completed(pin.frame(), page);
+        }
+        Ok(())
+    }
+
+    /// Notes that a page lacks no redo any more. REQUIRES: the caller holds the frame's exclusive
+    /// latch, and the page is dirty if redo has changed it.
+    pub(super) fn completed(&self, frame: u32, page: PageNo) {
+        self.hook.is_current(page);
+        self.frames.get(frame).clear(BEHIND);
     }
 
     /// Reads the pages that are not in memory, with many reads in flight, as long as frames are
@@ -358,10 +421,11 @@ impl Pool {
         let mut turn = 0;
         loop {
             match self.probe(page) {
-                PageProbe::Resident(pin) => {
+                PageProbe::Resident(pin) | PageProbe::Behind(pin) => {
                     self.touch(&pin);
                     let mut write = pin.write();
                     write.fill(0);
+                    self.completed(write.pin().frame(), page);
                     return write;
                 }
                 PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
@@ -369,6 +433,7 @@ impl Pool {
                 PageProbe::Absent => match self.install(free, page) {
                     Ok(mut loading) => {
                         loading.bytes().fill(0);
+                        self.hook.is_current(page);
                         let (pin, latched) = loading.finish();
                         self.touch(&pin);
                         return PageWrite::join(latched, pin);
@@ -420,7 +485,7 @@ impl Pool {
                 loading.bytes().fill(0);
                 Ok(())
             }
-            Err(_) if self.hook.needs_no_image(loading.page) => {
+            Err(_) if self.hook.needs_no_image(loading.page)? => {
                 loading.bytes().fill(0);
                 Ok(())
             }
@@ -436,7 +501,7 @@ impl Pool {
     /// frame would then keep the old content. Many reads are in flight.
     pub(crate) fn damaged_in_file(&self, pages: &[PageNo]) -> Result<Vec<(PageNo, Error)>> {
         let page_bytes = self.page_bytes();
-        let absent = |page: &PageNo| self.table.get(&self.frames, *page).is_none();
+        let absent = |page: &PageNo| !self.holds(*page);
         let mut buffer = AlignedBuf::zeroed(LOOK_BATCH * page_bytes);
         let mut damaged = Vec::new();
         for part in pages.chunks(LOOK_BATCH) {
@@ -452,7 +517,7 @@ impl Pool {
             }
             for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
                 let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-                match self.hook.after_read(page, bytes, verified) {
+                match self.hook.after_read(page, bytes, verified, false) {
                     Ok(_) => {}
                     Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
                     Err(error) => return Err(error),
@@ -468,13 +533,19 @@ impl Pool {
         let page = loading.page;
         let bytes = loading.bytes();
         let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-        if let Some(first_dirty) = self.hook.after_read(page, bytes, verified)? {
-            self.dirty_latched(loading.frame, first_dirty);
+        match self.hook.after_read(page, bytes, verified, hint == FetchHint::Replay)? {
+            Arrival::AsRead => {}
+            Arrival::Changed(first_dirty) => {
+                let last = page::header::lsn(loading.bytes());
+                self.dirty_latched(loading.frame, first_dirty, last);
+                self.hook.is_current(page);
+            }
+            Arrival::Behind => drop(self.frames.get(loading.frame).set(BEHIND)),
         }
         let (pin, latched) = loading.finish();
         drop(latched);
         match hint {
-            FetchHint::Normal => self.touch(&pin),
+            FetchHint::Normal | FetchHint::Replay => self.touch(&pin),
             FetchHint::Scan => self.note_scanned(pin.frame()),
         }
         Ok(pin)

@@ -71,7 +71,7 @@ impl World {
 fn change(pool: &Pool, page: u32, lsn: impl FnOnce() -> u64) {
     let mut page = pool.fetch(PageNo(page)).unwrap().write();
     let lsn = lsn();
-    pool.mark_dirty(&page, Lsn(lsn));
+    pool.mark_dirty(&page, Lsn(lsn), Lsn(lsn));
     header::set_lsn(&mut page, Lsn(lsn));
     let n = get_u64(&page, COUNTER);
     set_u64(&mut page, COUNTER, n + 1);

@@ -11,7 +11,7 @@ use base::aligned::AlignedBuf;
 use metrics::{Latency, M};
 use vfs::ReadOp;
 
-use super::pool::{FetchHint, Pool};
+use super::pool::{Arrival, FetchHint, Pool};
 use crate::page;
 
 /// The most bytes of one read. Several reads are in flight.
@@ -74,7 +74,7 @@ impl Pool {
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));
-            sound.is_ok() && matches!(self.hook().after_read(page, image, sound), Ok(None))
+            sound.is_ok() && matches!(self.hook().after_read(page, image, sound, false), Ok(Arrival::AsRead))
         });
     }
 

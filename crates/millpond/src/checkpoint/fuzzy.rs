@@ -1,14 +1,15 @@
 //! Fuzzy checkpoints: moves the checkpoint LSN, below which no redo is needed, while transactions
 //! run.
 
-use super::list::Listed;
-use super::root::{Root, RootFile};
+use super::dirty_list::encode_dirty;
+use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
 use crate::buffer::Pool;
 use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
+use crate::log::group::{self, Record};
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
@@ -16,21 +17,14 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::{M, Metrics, SyncReason};
 use std::sync::Arc;
 
-/// The checkpoint that the root names.
-#[derive(Debug)]
-struct CurrentCheckpoint {
-    root: Root,
-    /// The unfinished transactions in its list; empty before the first checkpoint of this run.
-    listed: Arc<[Listed]>,
-}
-
 /// Takes checkpoints.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     log: Arc<Log>,
     pool: Arc<Pool>,
     file: RootFile,
-    current: Mutex<CurrentCheckpoint>,
+    /// The root that the file holds.
+    current: Mutex<Root>,
     /// Redo of the last run has been applied up to here, and the checkpoint must not pass it.
     /// [`Lsn::MAX`] once all of it is applied.
     replayed: AtomicU64,
@@ -61,7 +55,7 @@ impl Checkpointer {
             pool: Arc::clone(pool),
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
-            current: Mutex::new(CurrentCheckpoint { root, listed: Arc::default() }),
+            current: Mutex::new(root),
             own_list_end: AtomicU64::new(0),
             list_bytes: AtomicU64::new(0),
             unfinished,
@@ -75,6 +69,11 @@ impl Checkpointer {
         self.replayed.fetch_max(lsn.0, Ordering::AcqRel);
     }
 
+    /// Returns how far the redo of the last run has been applied.
+    pub(crate) fn replayed_lsn(&self) -> Lsn {
+        Lsn(self.replayed.load(Ordering::Acquire))
+    }
+
     /// Whether redo of the last run is still being applied.
     pub(crate) fn replaying(&self) -> bool {
         self.replayed.load(Ordering::Acquire) != Lsn::MAX.0
@@ -82,19 +81,12 @@ impl Checkpointer {
 
     /// Sets the rate at which recovery replays redo, bytes a second, for the next root.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
-        self.current.lock().root.replay_rate = bytes_per_s;
+        self.current.lock().replay_rate = bytes_per_s;
     }
 
     /// Returns the checkpoint LSN that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
-        self.current.lock().root.checkpoint
-    }
-
-    /// Returns the checkpoint LSN, and the unfinished transactions that this checkpoint lists if it
-    /// is of this run.
-    pub(crate) fn current(&self) -> (Lsn, Arc<[Listed]>) {
-        let current = self.current.lock();
-        (current.root.checkpoint, Arc::clone(&current.listed))
+        self.current.lock().checkpoint
     }
 
     /// Returns what the undo files are needed for.
@@ -132,8 +124,7 @@ impl Checkpointer {
     /// says in the root that the database is closed. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
-        let mut current = self.current.lock();
-        let CurrentCheckpoint { root, listed } = &mut *current;
+        let mut root = self.current.lock();
         let target = self.possible();
         // INV-5: no page is dirty from below the checkpoint, and the checkpoint never moves back.
         let too_far = planted(Bug::CheckpointIgnoresDirty)
@@ -148,10 +139,45 @@ impl Checkpointer {
         if !moves && !clean && !self.undo_files().spare {
             return Ok(root.checkpoint);
         }
-        let all = target == self.log.published_lsn();
+        let target = target.max(root.checkpoint);
+        self.write_root(&mut root, target, reason, clean, false)?;
+        Ok(root.checkpoint)
+    }
+
+    /// Writes new lists, also if the checkpoint cannot move, so that an opening reads the log only
+    /// from about here on. REQUIRES: no redo of the last run is left. A failure poisons.
+    pub(crate) fn renew(&self) -> Result {
+        self.poison.check()?;
+        base::check!(!self.replaying(), "pages that lack redo are in no list");
+        let mut root = self.current.lock();
+        let target = self.possible().max(root.checkpoint);
+        self.write_root(&mut root, target, SyncReason::Checkpoint, false, true)
+    }
+
+    /// Returns how much of the log an opening would read after a crash now, bytes.
+    pub(crate) fn head(&self) -> u64 {
+        self.log.reserved_lsn().since(self.current.lock().read_from())
+    }
+
+    /// Writes a root whose checkpoint is `target`, with a new list of unfinished transactions, and
+    /// of dirty pages if `dirty`.
+    fn write_root(
+        &self,
+        root: &mut Root,
+        target: Lsn,
+        reason: SyncReason,
+        clean: bool,
+        dirty: bool,
+    ) -> Result {
+        // Before anything is listed: all that is published by now is in the lists (INV-30).
+        let from = self.log.published_lsn();
+        let all = target == from;
         let mut next = root.clone();
         next.sequence += 1;
-        next.checkpoint = target.max(root.checkpoint);
+        next.checkpoint = target;
+        next.undo_from = from;
+        next.dirty = if dirty { Some(self.list_dirty(from, next.sequence)?) } else { root.dirty };
+        next.dirty = next.dirty.filter(|list| list.from > target);
         // After the target is known: by now the undo of everything below it is in a stream, and a
         // transaction whose end lies below it has ended.
         //
@@ -159,6 +185,9 @@ impl Checkpointer {
         // checkpoint for ever.
         let fatal = |error: Error| if error.may_pass() { error } else { self.poison.set(error) };
         let list = self.unfinished.harden(next.sequence).map_err(fatal)?;
+        if planted(Bug::UndoFromLate) {
+            next.undo_from = self.log.published_lsn();
+        }
         let end = self.log.reserved_lsn();
         self.list_bytes.store(end.since(list.first), Ordering::Release);
         self.log.flush_to(list.last, SyncReason::Checkpoint)?;
@@ -177,10 +206,25 @@ impl Checkpointer {
         if all {
             self.own_list_end.store(end.0, Ordering::Release);
         }
-        *listed = list.listed.into();
         self.unfinished.root_is_durable()?;
         self.metrics.add(M::Checkpoints, 1);
         self.metrics.set(M::CheckpointLsn, root.checkpoint.0);
-        Ok(root.checkpoint)
+        Ok(())
+    }
+
+    /// Logs the list of the pages that may lack changes from below `from`.
+    fn list_dirty(&self, from: Lsn, sequence: u64) -> Result<DirtyListAt> {
+        let pages = self.pool.dirty_below(from);
+        let from = if planted(Bug::DirtyListOrder) { self.log.published_lsn() } else { from };
+        let mut record = Lsn::MAX;
+        for part in encode_dirty(&pages, self.log.reserved_lsn(), sequence) {
+            self.log.make_room()?;
+            let mut group = Vec::new();
+            group::begin(&mut group);
+            group::put_record(&mut group, &Record::DirtyPages { body: &part });
+            record = record.min(self.log.append(&mut group, |_| ()));
+        }
+        // Every change that the list names was reserved before the list, so it is durable with it.
+        Ok(DirtyListAt { record, from })
     }
 }

@@ -1,21 +1,17 @@
 //! The list of unfinished transactions of a checkpoint, as it is written in the log.
 //!
 //! ```text
-//! part: sequence u64 (of the root that will name it) · part u16 · parts u16 · body
-//! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 }
-//!       · transactions varint { id u48 · state u8 · hardened u40
-//!                               · LSN u64 (committed only) · xid prefixed (prepared only) }
-//!       · history batches varint { file u32 · from u64 · to u64 · transactions varint }
-//!       · counters varint { tree u32 · next value varint }
+//! next transaction u48 · next tree u32 · files varint { number u32, length u64 }
+//!   · transactions varint { id u48 · state u8 · hardened u40
+//!                           · LSN u64 (committed only) · xid prefixed (prepared only) }
+//!   · history batches varint { file u32 · from u64 · to u64 · transactions varint }
+//!   · counters varint { tree u32 · next value varint }
 //! ```
-//! The bodies of all parts, concatenated, are one list.
+//! It is written in parts (`parts`).
 
-use crate::page::Damage;
+use super::parts;
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, TreeId, TxnId};
-
-/// Bytes of the list in one part.
-const PART_BYTES: usize = 32 << 10;
 
 pub(crate) const ACTIVE: u8 = 1;
 pub(crate) const PREPARED: u8 = 2;
@@ -36,7 +32,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Returns the byte that encodes it, here and in digests.
+    /// Returns the byte that encodes it.
     pub(crate) fn tag(&self) -> u8 {
         match self {
             Stage::Active => ACTIVE,
@@ -123,20 +119,11 @@ impl List {
             body.put_varint(next);
         }
         base::verify!(List::decode(&body).is_ok_and(|list| list == *self), "the list is not read back");
-        let parts: Vec<&[u8]> = body.chunks(PART_BYTES).collect();
-        let count = u16::try_from(parts.len()).expect("2 GiB of unfinished transactions");
-        let part = |(n, bytes): (usize, &&[u8])| {
-            let mut out = Vec::with_capacity(bytes.len() + 12);
-            out.put_u64(sequence);
-            out.put_u16(n as u16);
-            out.put_u16(count);
-            out.extend_from_slice(bytes);
-            out
-        };
-        parts.iter().enumerate().map(part).collect()
+        parts::divide(&body, sequence)
     }
 
-    fn decode(body: &[u8]) -> Result<List, Truncated> {
+    /// Decodes a list whose parts were put together.
+    pub(crate) fn decode(body: &[u8]) -> Result<List, Truncated> {
         let mut r = Reader::new(body);
         let (next_txn, next_tree) = (TxnId(r.u48()?), TreeId(r.u32()?));
         let mut files = Vec::new();
@@ -168,47 +155,10 @@ impl List {
     }
 }
 
-/// Assembles a list from its parts as a reader of the log finds them.
-#[derive(Debug)]
-pub(crate) struct Collector {
-    /// The sequence number of the first part. Other parts belong to another checkpoint that was not
-    /// completed.
-    sequence: Option<u64>,
-    parts: u16,
-    body: Vec<u8>,
-}
-
-impl Collector {
-    /// Collects the list to which the first part passed in belongs.
-    pub(crate) fn new() -> Collector {
-        Collector { sequence: None, parts: 0, body: Vec::new() }
-    }
-
-    /// Adds a part. Returns the list after the last part. Ignores parts of other checkpoints. An
-    /// error if a part is missing or malformed.
-    pub(crate) fn push(&mut self, part: &[u8]) -> Result<Option<List>, Damage> {
-        let damage = |_| Damage("a checkpoint's list of transactions is malformed");
-        let mut r = Reader::new(part);
-        let mut head = || Ok::<_, Truncated>((r.u64()?, r.u16()?, r.u16()?));
-        let (sequence, n, count) = head().map_err(damage)?;
-        if sequence != *self.sequence.get_or_insert(sequence) {
-            return Ok(None);
-        }
-        if n != self.parts {
-            return Err(Damage("a part of a checkpoint's list of transactions is missing"));
-        }
-        self.parts += 1;
-        self.body.extend_from_slice(r.rest());
-        if self.parts < count {
-            return Ok(None);
-        }
-        List::decode(&self.body).map(Some).map_err(damage)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::parts::Collector;
 
     fn list(n: u64) -> List {
         let stage = |i| match i % 4 {
@@ -234,7 +184,7 @@ mod tests {
         for n in [0, 1, 30, 5000] {
             let (mine, other) = (list(n).encode(7), list(3).encode(8));
             assert_eq!(mine.len() > 1, n == 5000);
-            let mut collector = Collector::new();
+            let mut collector = Collector::default();
             let mut got = None;
             for part in &mine {
                 assert_eq!(got, None);
@@ -243,17 +193,18 @@ mod tests {
                     assert_eq!(collector.push(&other[0]).unwrap(), None);
                 }
             }
-            assert_eq!(got, Some(list(n)));
+            assert_eq!(List::decode(&got.unwrap()), Ok(list(n)));
         }
     }
 
     #[test]
     fn missing_and_cut_parts_are_errors() {
         let parts = list(5000).encode(7);
-        assert!(Collector::new().push(&parts[1]).is_err());
+        assert!(Collector::default().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
         for len in 12..one.len() {
-            assert!(Collector::new().push(&one[..len]).is_err(), "{len}");
+            let body = Collector::default().push(&one[..len]).unwrap().unwrap();
+            assert!(List::decode(&body).is_err(), "{len}");
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Checkpoints: the root of the database, and how far the redo log is still needed.
 
+pub(crate) mod dirty_list;
 pub(crate) mod fuzzy;
 pub(crate) mod list;
+pub(crate) mod parts;
 pub(crate) mod root;
 
 use crate::error::Result;
@@ -14,8 +16,6 @@ pub(crate) struct Hardened {
     pub(crate) first: Lsn,
     /// The LSN of its last record.
     pub(crate) last: Lsn,
-    /// The transactions in it.
-    pub(crate) listed: Vec<list::Listed>,
 }
 
 /// What the undo files are needed for.

@@ -28,10 +28,10 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes, and the only one that it reads.
-pub(crate) const FORMAT: u16 = 5;
+pub(crate) const FORMAT: u16 = 7;
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 4096;
-const EPOCHS_AT: usize = 80;
+const EPOCHS_AT: usize = 104;
 const EPOCH_BYTES: usize = 16;
 /// The longest segment, 256 MiB: a new segment is written as a whole.
 const SEGMENT_BLOCKS_MAX: u64 = 1 << 16;
@@ -67,11 +67,31 @@ pub(crate) struct Root {
     /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough redo to
     /// tell.
     pub replay_rate: u64,
+    /// The list of unfinished transactions says all about the log below.
+    pub undo_from: Lsn,
+    /// The list of dirty pages, if there is one from after the checkpoint.
+    pub dirty: Option<DirtyListAt>,
     /// Epochs whose blocks lie at or above the checkpoint, by position.
     pub epochs: Vec<EpochStart>,
 }
 
+/// Where a list of dirty pages is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DirtyListAt {
+    /// The LSN of its first record.
+    pub record: Lsn,
+    /// It names every page that lacks redo from below.
+    pub from: Lsn,
+}
+
 impl Root {
+    /// Returns where the log begins that an opening must read: the lists say what it needs of the
+    /// log before.
+    pub(crate) fn read_from(&self) -> Lsn {
+        let pages_from = self.dirty.map_or(self.checkpoint, |list| list.from.max(self.checkpoint));
+        self.undo_from.min(pages_from)
+    }
+
     fn encode(&self) -> AlignedBuf {
         assert!(!self.epochs.is_empty() && self.epochs.len() <= EPOCHS_MAX);
         let mut s = AlignedBuf::zeroed(SLOT_BYTES);
@@ -88,6 +108,11 @@ impl Root {
         s[64] = u8::from(self.clean);
         set_u32(&mut s, 68, self.epochs.len() as u32);
         set_u64(&mut s, 72, self.replay_rate);
+        set_u64(&mut s, 80, self.undo_from.0);
+        let DirtyListAt { record, from } =
+            self.dirty.unwrap_or(DirtyListAt { record: Lsn::MAX, from: Lsn::ZERO });
+        set_u64(&mut s, 88, record.0);
+        set_u64(&mut s, 96, from.0);
         for (n, epoch) in self.epochs.iter().enumerate() {
             set_u32(&mut s, EPOCHS_AT + n * EPOCH_BYTES, epoch.epoch);
             set_u64(&mut s, EPOCHS_AT + n * EPOCH_BYTES + 8, epoch.first.0);
@@ -124,6 +149,9 @@ impl Root {
             ring_blocks: get_u32(s, 60) as usize,
             clean: s[64] != 0,
             replay_rate: get_u64(s, 72),
+            undo_from: Lsn(get_u64(s, 80)),
+            dirty: Some(DirtyListAt { record: Lsn(get_u64(s, 88)), from: Lsn(get_u64(s, 96)) })
+                .filter(|list| list.record != Lsn::MAX),
             epochs,
         };
         let sound = [4096, 8192, 16384].contains(&root.page_bytes)
@@ -132,6 +160,8 @@ impl Root {
             && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&root.ring_blocks)
             && root.epochs.is_sorted_by_key(|e| e.first)
             && root.epochs[0].first <= root.checkpoint
+            && (root.checkpoint..=root.durable).contains(&root.undo_from)
+            && root.dirty.is_none_or(|list| list.from <= list.record && list.record < root.durable)
             && root.checkpoint <= root.durable;
         sound.then_some(root)
     }

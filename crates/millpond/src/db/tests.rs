@@ -5,7 +5,6 @@ mod came_and_went;
 mod cost_rules;
 mod counters;
 mod cursors;
-mod digests;
 mod drops;
 mod figures;
 mod full_disk;
@@ -54,7 +53,7 @@ fn options() -> Options {
         grow_pages: 64,
         doublewrite_pages: 16,
         frames: 64,
-        digest_behind_bytes: 0,
+        head_bytes: 200 << 10,
         ..Tuning::default()
     };
     // Its writes would fall between those that tests count, and into space that tests measure.

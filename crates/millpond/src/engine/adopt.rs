@@ -9,15 +9,16 @@ use super::open::{Inspected, Opening};
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::flush::doublewrite::Doublewrite;
+use crate::flush::doublewrite::{Doublewrite, PageCopies, RestorePlan};
 use crate::flush::restore::{LogBounds, PageRedo};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_of};
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::planted::{Bug, planted};
-use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start};
-use crate::recover::txn_table::TxnTable;
+use crate::recover::chain::{Followed, LogOfLastRun};
+use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
+use crate::recover::lists::read_dirty_list;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::reserve::Reserve;
 use crate::undo::journal::{Journal, JournalOptions};
@@ -25,6 +26,7 @@ use crate::undo::{HistoryBatchRange, Streams};
 use base::{Lsn, PageNo};
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use vfs::{BatchIo, Create, File, OpenMode};
 
@@ -49,7 +51,6 @@ pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,
     pub(super) history: Vec<HistoryBatchRange>,
-    pub(super) txn_table: TxnTable,
     /// The database had been closed.
     pub(super) was_clean: bool,
     /// The root names so many crashes since the last checkpoint that this opening takes one.
@@ -63,25 +64,32 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo, shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
-    let (rebuild, history, txn_table, reserve) = begin_rebuild(opening, &root, &segments)?;
+    let (rebuild, history, reserve) = begin_rebuild(opening, &root, &segments)?;
 
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
     let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, metrics)?;
     let copies = doublewrite.copies();
-    let asked = copies.keys().map(|page| (*page, PageRedo::default())).collect();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
     let log = LogToRead {
         segments: &segments,
         epochs: &root.epochs,
-        checkpoint: root.checkpoint,
+        from: root.read_from(),
+        undo_from: root.undo_from,
+        listed: read_dirty_list(&segments, &root)?,
         known: root.durable,
         window,
-        asked,
     };
-    let (tail, rebuild, txn_table) = find_end(log, rebuild, txn_table)?;
-    let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
-    let plan = doublewrite.plan(&copies, &tail.asked, bounds, (&*pages, &paths.pages), &paths.redo)?;
+    let (mut tail, rebuild) = find_end(log, rebuild)?;
+    metrics.set(M::RecoveryReadBytes, tail.end.since(root.read_from()));
+    let files = (&*pages, &*paths.pages);
+    let (mut plan, is_listed) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), files)?;
+    if !is_listed && root.dirty.is_some() {
+        // The list leaves out a page that was in the file when the list was made. If the file has
+        // lost it since, its copy may be older, and only the whole log says what it lacks.
+        tail.pages = pages_changed(&segments, &root.epochs, (root.checkpoint, tail.end))?;
+        (plan, _) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), files)?;
+    }
 
     let was_clean = root.clean;
     let start = next_epoch_start(tail.end, &root.epochs);
@@ -96,7 +104,33 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
-    Ok((adopted, Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint }))
+    Ok((adopted, Recovery { tail, rebuild, history, was_clean, needs_checkpoint }))
+}
+
+/// Judges the copies of pages. Returns also whether it is known of all damaged pages with a copy
+/// which redo they lack.
+fn plan_restore(
+    doublewrite: &Doublewrite,
+    copies: &PageCopies,
+    tail: &LogTail,
+    (segments, root): (&Segments, &Root),
+    files: (&dyn File, &Path),
+) -> Result<(RestorePlan, bool)> {
+    let log = LogOfLastRun { segments, epochs: &root.epochs, from: root.checkpoint, pages_path: files.1 };
+    let mut is_listed = true;
+    let redo = |page| {
+        let Some(last) = tail.pages.last(page) else {
+            is_listed = false;
+            return Ok(PageRedo::default());
+        };
+        Ok(match log.follow(page, last, None)? {
+            Followed::NeedsImage(before) => PageRedo { before: Some(before) },
+            Followed::Whole(_) | Followed::LostWrite(..) => PageRedo::default(),
+        })
+    };
+    let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
+    let plan = doublewrite.plan(copies, redo, bounds, files, segments.dir())?;
+    Ok((plan, is_listed))
 }
 
 /// Reads the checkpoint's list and the hardened undo of the transactions in it.
@@ -104,7 +138,7 @@ fn begin_rebuild(
     opening: &Opening<'_>,
     root: &Root,
     segments: &Segments,
-) -> Result<(Rebuild, Vec<HistoryBatchRange>, TxnTable, Arc<Reserve>)> {
+) -> Result<(Rebuild, Vec<HistoryBatchRange>, Arc<Reserve>)> {
     let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
@@ -124,9 +158,8 @@ fn begin_rebuild(
     let history = journal.open_history_batches(&list.history)?;
     let reserve = Arc::new(Reserve::open(vfs, &paths.undo, segments.block_bytes())?);
     journal.set_reserve(Arc::clone(&reserve));
-    let txn_table = TxnTable::begin(&list.txns, root.checkpoint);
     let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
-    Ok((rebuild, history, txn_table, reserve))
+    Ok((rebuild, history, reserve))
 }
 
 /// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since

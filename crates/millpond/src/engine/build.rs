@@ -4,6 +4,7 @@
 use super::adopt::{Adopted, Recovery};
 use super::catch_up::CatchUp;
 use super::open::Opening;
+use super::replaying::Replaying;
 use super::roster::{Roster, Worker};
 use super::writers::PageWriters;
 use super::{ActiveCalls, Admission, Capacity, Engine, Shared};
@@ -15,8 +16,11 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
+use crate::options::Options;
 use crate::recorder::Recorder;
-use crate::recover::apply::{RedoHook, replay_memory};
+use crate::recover::apply::replay_memory;
+use crate::recover::hook::RedoHook;
+use crate::recover::pending::Pending;
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
@@ -42,6 +46,15 @@ pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, 
     }
 }
 
+/// Returns the redo capacity that the user has set, or that follows from the recovery target.
+fn redo_capacity(options: &Options, root: &Root, log: &Log) -> u64 {
+    let segment_bytes = log.segments().block_bytes();
+    options.redo_capacity_bytes.unwrap_or_else(|| {
+        let have = log.segments().count() * segment_bytes;
+        capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
+    })
+}
+
 /// Returns the flight recorder of a database that has files, unless it is switched off.
 fn recorder(opening: &Opening<'_>, db_id: u64) -> Option<Mutex<Recorder>> {
     let Opening { context, paths, options, unlatched, .. } = opening;
@@ -62,23 +75,21 @@ pub(super) fn build(
     let Opening { context, paths, options, opened_us, .. } = opening;
     let Context { vfs, poison, .. } = context;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
-    let Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint } = recovery;
+    let Recovery { tail, rebuild, history, was_clean, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
-    let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, stale);
+    let (lsns, table_bytes) = ((root.checkpoint, tail.end), tail.pages.bytes());
+    let pending = Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages);
+    let hook = RedoHook::new(&pending, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
-    let segment_bytes = log.segments().block_bytes();
-    let redo_capacity = options.redo_capacity_bytes.unwrap_or_else(|| {
-        let have = log.segments().count() * segment_bytes;
-        capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
-    });
+    let redo_capacity = redo_capacity(options, &root, &log);
     // What the first pass had in memory, and what replay is going to have.
     let redo_bytes = tail.end.since(root.checkpoint);
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
-    let recovery_bytes = rebuild.memory_most() + txn_table.bytes() + replay_bytes;
+    let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
     let recovered = rebuild.finish(history);
     let limits = HistoryLimits::new(
         options.history_memory_bytes,
@@ -89,17 +100,16 @@ pub(super) fn build(
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
     let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
-    let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
-    let pool = &store.pool;
+    let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
     let shared = Arc::new(Shared {
         flusher: Flusher::new(context, &log, pool, files, doublewrite),
         writers: PageWriters::default(),
         has_writers: !options.tuning.no_threads,
         checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
-        txn_table: Mutex::new(txn_table),
         admission,
         capacity: Capacity::new(redo_capacity, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
+        replaying: Replaying::default(),
         clock: Arc::clone(&vfs.clock),
         calls: ActiveCalls::default(),
         active_threads: AtomicU64::new(0),
@@ -107,7 +117,7 @@ pub(super) fn build(
         heap_trim: Mutex::new(HeapTrim::new(recovery_bytes)),
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
         recorder: recorder(opening, root.db_id),
-        digest_behind: options.tuning.digest_behind_bytes,
+        head_bytes: options.tuning.head_bytes,
         replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),
         roster,
@@ -122,7 +132,7 @@ pub(super) fn build(
         shared,
         lock: Mutex::new(Some(Box::new(locks))),
     };
-    Ok((engine, CatchUp { root, tail, made_anew, was_clean, needs_checkpoint }))
+    Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))
 }
 
 /// The pages file and its path.

@@ -1,66 +1,60 @@
-//! The last step of opening: replays the log onto the pages, then reads the space map. The cleaner
-//! runs already, so replay finds frames, and the checkpoint may move over what has been replayed.
+//! The last step of opening: starts replay, then reads the space map. The cleaner runs already, so
+//! replay finds frames, and the checkpoint may move over what has been replayed.
 
 use super::Engine;
+use super::Shared;
 use super::build::capacity_by_target;
 use super::open::Opening;
+use super::replaying::ReplayTask;
+use super::roster::Worker;
 use crate::checkpoint::root::Root;
-use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::recover::apply::{MadeAnew, Replay, replay};
-use crate::recover::end::LogTail;
+use crate::recover::pending::Pending;
 use base::Lsn;
 use metrics::M;
-use pace::capacity::ReplayRate;
 use std::sync::Arc;
-
-/// More threads than this do not make replay faster: each of them reads the whole log.
-const WORKERS_MAX: usize = 4;
+use std::time::Duration;
 
 /// What catching up needs from the steps before.
 pub(super) struct CatchUp {
     pub(super) root: Root,
-    pub(super) tail: LogTail,
-    pub(super) made_anew: MadeAnew,
+    pub(super) pending: Arc<Pending>,
+    /// Groups that the first pass has read.
+    pub(super) groups: u64,
     pub(super) was_clean: bool,
     pub(super) needs_checkpoint: bool,
 }
 
 impl Engine {
-    /// Replays the log and reads the space map.
+    /// Replays the log, beside the callers if that is possible, and reads the space map.
     pub(super) fn catch_up(&self, opening: &Opening<'_>, from: CatchUp) -> Result {
-        let Opening { context: Context { vfs, metrics, .. }, options, opened_us, .. } = opening;
-        let CatchUp { root, tail, made_anew, was_clean, needs_checkpoint } = from;
-        let begun_us = vfs.clock.now_us();
-        let redo_bytes = tail.end.since(root.checkpoint);
-        let checkpointer = &self.shared.checkpointer;
-        let told = Arc::clone(&self.shared);
-        let job = Replay {
-            pool: Arc::clone(&self.store.pool),
-            log: Arc::clone(&self.store.log),
-            epochs: root.epochs.clone(),
-            from: root.checkpoint,
-            end: tail.end,
-            window_bytes: options.tuning.replay_window_bytes,
-            pages_path: opening.paths.pages.clone(),
-            made_anew,
-            reached: Box::new(move |lsn| told.checkpointer.replayed_to(lsn)),
-        };
-        replay(job, (vfs.clock.cores() as usize).clamp(1, WORKERS_MAX))?;
-        checkpointer.replayed_to(Lsn::MAX);
-        metrics.set(M::RecoveryMs, vfs.clock.now_us().saturating_sub(*opened_us) / 1000);
+        let CatchUp { root, pending, groups, was_clean, needs_checkpoint } = from;
+        let (options, metrics) = (opening.options, &opening.context.metrics);
         // After a clean end the log holds nothing but the last checkpoint's own list.
-        metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { redo_bytes });
-        let mut rate = ReplayRate::new(root.replay_rate);
-        rate.observe(redo_bytes, vfs.clock.now_us().saturating_sub(begun_us));
-        self.use_replay_rate(opening, rate.bytes_per_s());
-
-        let formatted = tail.groups > 0 || root.checkpoint > Lsn::ZERO;
+        let redo_bytes = if was_clean { 0 } else { pending.end.since(root.checkpoint) };
+        metrics.set(M::RecoveryRedoBytes, redo_bytes);
+        metrics.set(M::RecoveryLeftBytes, redo_bytes);
+        let task = ReplayTask {
+            pending,
+            window_bytes: options.tuning.replay_window_bytes,
+            rate: root.replay_rate,
+            target: options.redo_capacity_bytes.is_none().then_some(options.recovery_target),
+        };
+        let tuning = options.tuning;
+        let first = needs_checkpoint || options.eager_recovery || tuning.replay_first || tuning.no_threads;
+        if first {
+            self.shared.replay(&task)?;
+        }
+        let formatted = groups > 0 || root.checkpoint > Lsn::ZERO;
         if formatted {
             let greatest = self.store.space.load()?;
             self.txns.tree_ids_above(greatest);
         } else {
             self.store.space.format()?;
+        }
+        // Only now: its reads would slow down those of opening.
+        if !first {
+            self.start_replay(task)?;
         }
         if needs_checkpoint {
             match self.checkpoint() {
@@ -72,15 +66,24 @@ impl Engine {
         Ok(())
     }
 
+    fn start_replay(&self, task: ReplayTask) -> Result {
+        let shared = Arc::clone(&self.shared);
+        self.shared.replaying.begin();
+        let started =
+            self.shared.start(Worker::Replay, move |_, parker, _| shared.replay_beside(&task, parker));
+        started.inspect_err(|_| self.shared.replaying.not_begun())
+    }
+}
+
+impl Shared {
     /// Remembers how fast this recovery replayed, and sizes the log by it.
-    fn use_replay_rate(&self, opening: &Opening<'_>, bytes_per_s: u64) {
-        opening.context.metrics.set(M::ReplayRate, bytes_per_s);
-        self.shared.checkpointer.set_replay_rate(bytes_per_s);
-        if opening.options.redo_capacity_bytes.is_none() {
+    pub(super) fn use_replay_rate(&self, bytes_per_s: u64, target: Option<Duration>) {
+        self.store.metrics.set(M::ReplayRate, bytes_per_s);
+        self.checkpointer.set_replay_rate(bytes_per_s);
+        if let Some(target) = target {
             let segments = self.store.log.segments();
             let (have, segment_bytes) = (segments.count() * segments.block_bytes(), segments.block_bytes());
-            let target = opening.options.recovery_target;
-            self.shared.capacity.set(capacity_by_target(target, bytes_per_s, have, segment_bytes));
+            self.capacity.set(capacity_by_target(target, bytes_per_s, have, segment_bytes));
         }
     }
 }

@@ -3,11 +3,12 @@
 //! `pace`, and acts. There is nothing to tune here.
 
 use super::Shared;
+use super::roster::Worker;
 use super::writers::{OldestOrder, VictimsOrder, Written};
+use crate::checkpoint::dirty_list;
 use crate::error::{Error, Result};
 use crate::flush::batch::BatchLimit;
 use crate::planted::{Bug, planted};
-use crate::recover::txn_table::Digested;
 use base::Lsn;
 use base::sync::atomic::Ordering;
 use base::sync::spin;
@@ -248,19 +249,46 @@ impl Shared {
             advanced?;
             c.root_written_us = now_us;
         }
-        let (checkpoint, listed) = self.checkpointer.current();
-        {
-            let mut txn_table = self.txn_table.lock();
-            let mut source = Digested { txn_table: &mut txn_table, listed: &listed };
-            self.store
-                .log
-                .digest_next(checkpoint, self.digest_behind, &mut source)
-                .map_err(|error| self.fatal(error))?;
-            txn_table.forget_ended(checkpoint, &listed);
-            self.store.metrics.set(M::TxnTableBytes, txn_table.bytes());
-        }
-        segments.recycle_below(checkpoint).map_err(|error| self.fatal(error))?;
+        self.renew_lists(c, now_us)?;
+        segments.recycle_below(self.checkpointer.lsn()).map_err(|error| self.fatal(error))?;
         Ok(())
+    }
+
+    /// Writes new lists if an opening would read too much of the log without.
+    fn renew_lists(&self, c: &mut Cleaner, now_us: u64) -> Result {
+        let (log, pool) = (&self.store.log, &self.store.pool);
+        let view = pace::checkpoint::HeadView {
+            head: self.checkpointer.head(),
+            age: log.reserved_lsn().since(self.checkpointer.lsn()),
+            capacity: self.redo_room(now_us).existing,
+            list: pool.dirty_pages() as u64 * dirty_list::PAGE_BYTES,
+            most: self.head_bytes,
+        };
+        // A page that lacks redo of the last run is in no list. With a spent reserve the space is
+        // for roots that free undo files.
+        if !pace::checkpoint::renews(&view) || self.checkpointer.replaying() || self.reserve_is_spent() {
+            return Ok(());
+        }
+        self.order_map();
+        self.checkpointer.renew()?;
+        c.root_written_us = now_us;
+        Ok(())
+    }
+
+    /// Orders the dirty pages of the space map. Opening reads all of the map, and each page of it
+    /// changes with every extent that is given out: without this it would lack thousands of
+    /// changes, each at another place of the log.
+    pub(super) fn order_map(&self) {
+        let pool = &self.store.pool;
+        let mut pages = self.store.space.map_pages();
+        pages.retain(|page| pool.wants_flush(*page));
+        if pages.is_empty() {
+            return;
+        }
+        self.writers.order_named(pages);
+        if self.has_writers {
+            self.roster.wake(Worker::WRITERS[0]);
+        }
     }
 
     /// Gives admission the present rates and marks.

@@ -140,6 +140,8 @@ pub(super) fn create(
         ring_blocks: options.tuning.ring_blocks,
         sequence: 1,
         checkpoint: Lsn::ZERO,
+        undo_from: Lsn::ZERO,
+        dirty: None,
         record: Lsn::MAX,
         durable: Lsn::ZERO,
         clean: false,

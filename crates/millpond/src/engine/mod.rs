@@ -14,6 +14,7 @@ mod directory;
 mod figures;
 mod growth;
 mod open;
+mod replaying;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
@@ -27,7 +28,6 @@ use crate::duty;
 use crate::error::{Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::recorder::Recorder;
-use crate::recover::txn_table::TxnTable;
 use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
@@ -42,6 +42,7 @@ pub(crate) use create::Paths;
 use growth::Growth;
 use metrics::{Force, M, SyncReason};
 use pace::heap_trim::HeapTrim;
+use replaying::Replaying;
 use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,12 +87,12 @@ struct Shared {
     /// False in tests that take the steps of the cleaner themselves.
     has_writers: bool,
     checkpointer: Checkpointer,
-    /// The transaction table at the end of the last digest. Only the cleaner uses it.
-    txn_table: Mutex<TxnTable>,
     admission: Arc<Admission>,
     capacity: Capacity,
     /// Disk space that a checkpoint may use when the disk is full.
     reserve: Arc<Reserve>,
+    /// The replay of the last run's redo.
+    replaying: Replaying,
     clock: Arc<dyn Clock>,
     /// The calls that are in progress.
     calls: ActiveCalls,
@@ -102,10 +103,10 @@ struct Shared {
     hold_cleaning_until: u64,
     /// When memory goes back to the system. Only the history thread uses it.
     heap_trim: Mutex<HeapTrim>,
+    /// So much of the log an opening may read, bytes.
+    head_bytes: u64,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     replay_checkpoint_us: u64,
-    /// How far the digests stay behind the end of the log, bytes.
-    digest_behind: u64,
     /// None without a file, or if it is switched off.
     recorder: Option<Mutex<Recorder>>,
     poison: Arc<Poison>,
@@ -147,8 +148,7 @@ impl Shared {
     /// much undo moves it itself.
     fn trim_heap(&self) {
         let in_use = self.txns.past();
-        let txn_table = self.store.metrics.get(M::TxnTableBytes);
-        let in_use_bytes = in_use.undo + in_use.status + in_use.locks + txn_table;
+        let in_use_bytes = in_use.undo + in_use.status + in_use.locks;
         let now_us = self.clock.now_us();
         let due = self.heap_trim.lock().sample(now_us, in_use_bytes, in_use.budget).is_some();
         if due && self.clock.give_memory_back() {
@@ -198,8 +198,10 @@ impl Engine {
         })
     }
 
-    /// Writes every dirty page and moves the checkpoint to the end of the log.
+    /// Writes every dirty page and moves the checkpoint to the end of the log. Waits until the redo
+    /// of the last run is applied.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        self.shared.finish_replay()?;
         let Shared { clock, store, .. } = &*self.shared;
         let _asked = duty::page_writes();
         let (begun_us, begun) = (clock.now_us(), store.log.reserved_lsn());
@@ -216,6 +218,8 @@ impl Engine {
     /// Stops the threads and takes a last checkpoint. A database that is not closed is recovered at
     /// the next open.
     pub(crate) fn close(&self) -> Result {
+        // Without it the last checkpoint could not be complete.
+        let replayed = if self.ephemeral { Ok(()) } else { self.shared.finish_replay() };
         self.stop();
         let _asked = duty::page_writes();
         // Commits that still wait get their result, also if the steps below fail: from here on no
@@ -229,7 +233,7 @@ impl Engine {
             // It cannot be opened again.
             return self.check_poison();
         }
-        let drained = self.shared.drain(Force::Shutdown);
+        let drained = replayed.and_then(|()| self.shared.drain(Force::Shutdown));
         let closed =
             drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
         // What the last second was like, that of closing included.
@@ -281,6 +285,7 @@ impl Engine {
 
     fn stop(&self) {
         self.shared.admission.close();
+        self.shared.replaying.stop();
         self.shared.roster.stop();
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Worker {
     SecondWriter,
     /// Reverts and purges.
     Purge,
+    /// Applies the redo of the last run.
+    Replay,
     /// Grows the pages file.
     Growth,
     /// Keeps history within its limits.
@@ -40,12 +42,13 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    const ALL: [Worker; 8] = [
+    const ALL: [Worker; 9] = [
         Worker::Log,
         Worker::Cleaner,
         Worker::FirstWriter,
         Worker::SecondWriter,
         Worker::Purge,
+        Worker::Replay,
         Worker::Growth,
         Worker::History,
         Worker::Recorder,
@@ -61,6 +64,7 @@ impl Worker {
             Worker::FirstWriter => "millpond-page-1",
             Worker::SecondWriter => "millpond-page-2",
             Worker::Purge => "millpond-purge",
+            Worker::Replay => "millpond-replay",
             Worker::Growth => "millpond-growth",
             Worker::History => "millpond-history",
             Worker::Recorder => "millpond-recorder",
@@ -71,7 +75,9 @@ impl Worker {
     /// for a frame or for the log, which the threads of the second stage supply.
     fn stage(self) -> Stage {
         match self {
-            Worker::Purge | Worker::Growth | Worker::History | Worker::Recorder => Stage::First,
+            Worker::Purge | Worker::Replay | Worker::Growth | Worker::History | Worker::Recorder => {
+                Stage::First
+            }
             Worker::Log | Worker::Cleaner | Worker::FirstWriter | Worker::SecondWriter => Stage::Second,
         }
     }

@@ -205,6 +205,9 @@ const BEYOND: &[Bug] = &[
     Bug::ScanPasses,
     Bug::CounterUnlisted,
     Bug::FreedPagesNamed,
+    Bug::RedoNotDirty,
+    Bug::DirtyListOrder,
+    Bug::UndoFromLate,
 ];
 
 #[cfg(feature = "planted")]

@@ -50,6 +50,8 @@ pub(super) struct Written {
 /// What the writers have still to do.
 #[derive(Debug, Default)]
 struct Orders {
+    /// Pages that are written first.
+    named: Vec<PageNo>,
     victims: Option<VictimsOrder>,
     oldest: Option<OldestOrder>,
     /// When the first of the orders came that are open in `oldest`.
@@ -67,6 +69,7 @@ pub(super) struct PageWriters {
 
 /// A part of the orders: one batch.
 enum Part {
+    Named(Vec<PageNo>),
     Victims(VictimsOrder),
     Oldest(OldestOrder),
 }
@@ -92,10 +95,18 @@ impl PageWriters {
         self.orders.lock().victims = Some(order);
     }
 
+    /// Orders certain pages, as many as fit into a batch, before all others.
+    pub(super) fn order_named(&self, pages: Vec<PageNo>) {
+        self.orders.lock().named = pages;
+    }
+
     /// Takes what the next batch is to write, at most `most` pages. Nothing if it is worth to wait
     /// for more orders.
     fn take(&self, now_us: u64, most: u64) -> Option<Part> {
         let mut orders = self.orders.lock();
+        if !orders.named.is_empty() {
+            return Some(Part::Named(std::mem::take(&mut orders.named)));
+        }
         let waited_us = now_us.saturating_sub(orders.since_us);
         let is_ready =
             |left: &OldestOrder| left.pages >= if waited_us < left.gather_us { most / 2 } else { 1 };
@@ -149,6 +160,9 @@ impl Shared {
         let most = self.flusher.batch_pages() as u64;
         let Some(part) = self.writers.take(self.clock.now_us(), most) else { return Ok(false) };
         match part {
+            Part::Named(pages) => {
+                self.flusher.flush(|_| pages, BatchLimit::NONE, Force::CheckpointAge)?;
+            }
             Part::Victims(VictimsOrder { pages, ios, free }) => {
                 let limit = BatchLimit { pages: u64::MAX, ios };
                 let written = self.flusher.flush(|_| pages.clone(), limit, Force::FreeFrames)?;
@@ -208,7 +222,7 @@ mod tests {
     /// Returns the pages of the next batch; 0 if it is for free frames.
     fn take(writers: &PageWriters, now_us: u64) -> Option<u64> {
         writers.take(now_us, MOST).map(|part| match part {
-            Part::Victims(_) => 0,
+            Part::Named(_) | Part::Victims(_) => 0,
             Part::Oldest(order) => order.pages,
         })
     }

@@ -12,6 +12,7 @@
 //! written in place. The area is used again only after the in-place writes are synced (To2). A slot
 //! holds a page image as it is written in place, with its own checksum and page number.
 
+use super::read_pages::read_pages;
 use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
 use crate::duty;
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, PageNo, crc};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{Create, File, OpenMode, Vfs};
@@ -33,7 +35,7 @@ const HEADER_BYTES: usize = 4096;
 pub(super) const AREAS: usize = 2;
 
 /// The newest valid copy of each page: its LSN, and its offset in the file.
-type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
+pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
 
 /// What follows from the copies when a database is opened.
 #[derive(Debug, Default)]
@@ -155,44 +157,48 @@ impl Doublewrite {
     /// Returns the newest valid copy of each page. A slot that cannot be read holds none.
     pub(crate) fn copies(&self) -> PageCopies {
         let mut newest = PageCopies::new();
-        let mut image = AlignedBuf::zeroed(self.page_bytes);
-        for slot in 0..AREAS * self.slots {
-            let at = (HEADER_BYTES + slot * self.page_bytes) as u64;
-            if self.file.read_at(&mut image, at).is_err() {
-                // Most likely it is not needed. If it is, recovery finds a damaged page without a
-                // copy.
-                continue;
-            }
-            let page = header::page_no(&image);
-            if header::verify(&image, page).is_ok() {
-                let copy = (header::lsn(&image), at);
+        let slots: Vec<u64> =
+            (0..AREAS * self.slots).map(|slot| (HEADER_BYTES + slot * self.page_bytes) as u64).collect();
+        let Ok(()) = read_pages::<Infallible>(&*self.file, &slots, self.page_bytes, |n, image| {
+            // A slot that cannot be read is most likely not needed. If it is, recovery finds a
+            // damaged page without a copy.
+            let Ok(image) = image else { return Ok(()) };
+            let page = header::page_no(image);
+            if header::verify(image, page).is_ok() {
+                let copy = (header::lsn(image), slots[n]);
                 let kept = newest.entry(page).or_insert(copy);
                 *kept = copy.max(*kept);
             }
-        }
+            Ok(())
+        });
         newest
     }
 
-    /// Judges the copies, and changes nothing. `redo` is what the log holds about the pages. An
+    /// Judges the copies, and changes nothing. `redo` tells what the log holds about a page. An
     /// error if a copy proves that the log or the file has lost its end.
     pub(crate) fn plan(
         &self,
         copies: &PageCopies,
-        redo: &BTreeMap<PageNo, PageRedo>,
+        mut redo: impl FnMut(PageNo) -> Result<PageRedo>,
         bounds: LogBounds,
         (pages, pages_path): (&dyn File, &Path),
         redo_dir: &Path,
     ) -> Result<RestorePlan> {
         let mut plan = RestorePlan::default();
-        let mut image = AlignedBuf::zeroed(self.page_bytes);
-        for (&page, &(lsn, at)) in copies {
-            let place = match pages.read_at(&mut image, u64::from(page.0) * self.page_bytes as u64) {
-                Ok(()) if header::verify(&image, page).is_ok() => PageInPlace::Whole(header::lsn(&image)),
+        let copies: Vec<_> = copies.iter().map(|(page, copy)| (*page, *copy)).collect();
+        let places: Vec<_> =
+            copies.iter().map(|(page, _)| u64::from(page.0) * self.page_bytes as u64).collect();
+        read_pages(pages, &places, self.page_bytes, |n, image| {
+            let (page, (lsn, at)) = copies[n];
+            let place = match image {
+                Ok(image) if header::verify(image, page).is_ok() => PageInPlace::Whole(header::lsn(image)),
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => PageInPlace::Beyond,
                 // A page that cannot be read is like any other damaged page: writing may mend it.
-                Ok(()) | Err(_) => PageInPlace::Damaged,
+                Ok(_) | Err(_) => PageInPlace::Damaged,
             };
-            match judge(lsn, place, redo.get(&page).copied().unwrap_or_default(), bounds) {
+            let is_damaged = place == PageInPlace::Damaged;
+            let redo = if is_damaged { redo(page)? } else { PageRedo::default() };
+            match judge(lsn, place, redo, bounds) {
                 Verdict::Leave => {}
                 Verdict::Restore => plan.restore.push((page, at)),
                 Verdict::Stale => drop(plan.stale.insert(page, lsn)),
@@ -206,7 +212,8 @@ impl Doublewrite {
                     return Err(Error::corrupt(redo_dir, what));
                 }
             }
-        }
+            Ok(())
+        })?;
         if planted(Bug::NoRestore) {
             plan.restore.clear();
         }

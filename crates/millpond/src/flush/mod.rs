@@ -3,5 +3,6 @@
 mod areas;
 pub(crate) mod batch;
 pub(crate) mod doublewrite;
+mod read_pages;
 pub(crate) mod restore;
 mod runs;

@@ -35,7 +35,6 @@ fn options() -> Options {
         grow_pages: 32,
         doublewrite_pages: 4,
         frames: 32,
-        digest_behind_bytes: 0,
         ..Tuning::default()
     };
     options

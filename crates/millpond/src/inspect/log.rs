@@ -3,14 +3,13 @@
 
 use super::db_dir::{DbDir, percent, text_table};
 use super::tail::{LogTail, scan_log};
-use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, List, ListedBatches, PREPARED, Stage};
+use crate::checkpoint::list::{List, ListedBatches, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
 use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use crate::log::segment::{SegmentHeader, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
-use crate::recover::txn_table::Sections;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::Streams;
 use crate::undo::journal::{Journal, JournalOptions};
@@ -47,7 +46,6 @@ pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
     let tail = scan_log(&segments, &root, &mut |group| content.add(group.lsn, group.records))?;
     show_end(&root, &segments, &tail, &content, &mut out);
     content.show(&mut out);
-    show_digests(&segments, &mut out)?;
     match read_list(&segments, &root) {
         Ok(list) => {
             show_list(&list, &root, &mut out);
@@ -126,31 +124,6 @@ fn show_end(root: &Root, segments: &Segments, tail: &LogTail, content: &LogConte
         percent(pad, redo)
     )
     .unwrap();
-}
-
-/// Shows the counts in the digests of finished segments.
-fn show_digests(segments: &Segments, out: &mut String) -> Result {
-    let mut rows = Vec::new();
-    for number in segments.numbers() {
-        let Some(digest) = segments.digest(number)? else { continue };
-        let mut row = vec![number.to_string(), digest.groups.to_string(), digest.pages.len().to_string()];
-        match Sections::decode(&digest.sections, digest.next) {
-            Ok(sections) => {
-                let count = |tag| sections.txns.values().filter(|(stage, ..)| stage.tag() == tag).count();
-                row.extend([ACTIVE, PREPARED, ABORTED, COMMITTED].map(|tag| count(tag).to_string()));
-                row.push(sections.freed.len().to_string());
-            }
-            Err(_) => row.push("DAMAGED: its sections cannot be read".to_owned()),
-        }
-        rows.push(row);
-    }
-    if !rows.is_empty() {
-        writeln!(out, "digests of segments; transactions as they stand at the segment's end:").unwrap();
-        let head =
-            ["segment", "groups", "pages", "active", "prepared", "aborted", "committed", "extents freed"];
-        out.push_str(&text_table(&head, &rows));
-    }
-    Ok(())
 }
 
 /// Counts the records of the groups.
@@ -244,6 +217,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Abort { .. } => "abort",
         Record::Reverted { .. } => "reverted",
         Record::Checkpoint { .. } => "checkpoint list",
+        Record::DirtyPages { .. } => "dirty pages",
         Record::Purged { .. } => "purged",
         Record::Counter { .. } => "counter",
     }
@@ -262,7 +236,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Prepare { txn, .. }
         | Record::Abort { txn }
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
-        Record::Checkpoint { body } => format!("{kind}, {} bytes", body.len()),
+        Record::Checkpoint { body } | Record::DirtyPages { body } => format!("{kind}, {} bytes", body.len()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
         Record::Counter { tree, next } => format!("{kind} of tree {}: {next}", tree.0),
     }

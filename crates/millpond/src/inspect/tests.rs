@@ -27,7 +27,6 @@ fn options() -> Options {
         frames: 256,
         flush_depth: 1,
         no_threads: true,
-        digest_behind_bytes: 0,
         ..Tuning::default()
     };
     options

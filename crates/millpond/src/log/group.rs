@@ -34,6 +34,7 @@ const REVERTED: u8 = 6;
 const CHECKPOINT: u8 = 8;
 const PURGED: u8 = 9;
 const COUNTER: u8 = 10;
+const DIRTY_PAGES: u8 = 11;
 
 /// One record of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,11 @@ pub(crate) enum Record<'a> {
         /// The next value that no row has.
         next: u64,
     },
+    /// A part of a list of dirty pages, in the encoding of `checkpoint`.
+    DirtyPages {
+        /// The part.
+        body: &'a [u8],
+    },
 }
 
 /// Appends the ids of a [`Record::Purged`]: each as the varint of its distance from the id before,
@@ -157,6 +163,11 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
         Record::Checkpoint { body } => {
             out.put_varint((1 + body.len()) as u64);
             out.put_u8(CHECKPOINT);
+            out.extend_from_slice(body);
+        }
+        Record::DirtyPages { body } => {
+            out.put_varint((1 + body.len()) as u64);
+            out.put_u8(DIRTY_PAGES);
             out.extend_from_slice(body);
         }
         Record::Purged { txns } => {
@@ -222,6 +233,7 @@ impl<'a> Records<'a> {
             ABORT => Record::Abort { txn: TxnId(r.u48()?) },
             REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
+            DIRTY_PAGES => Record::DirtyPages { body: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
             COUNTER => Record::Counter { tree: TreeId(r.u32()?), next: r.u64()? },
             _ => return Err(Truncated),
@@ -303,6 +315,7 @@ mod tests {
             Record::Abort { txn: TxnId(3) },
             Record::Reverted { txn: TxnId(4) },
             Record::Checkpoint { body: bytes },
+            Record::DirtyPages { body: bytes },
             Record::Purged { txns: bytes },
             Record::Counter { tree: TreeId(7), next: u64::MAX },
         ]

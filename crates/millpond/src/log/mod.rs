@@ -4,16 +4,14 @@
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
 //! decides which thread leads a flush, and `write` writes it. `bounded` flushes for commits that do
 //! not wait; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
-//! the latest flushes. `segment` keeps the files, and `digest` sums up a segment that is no longer
-//! written. `block` and `group` are the formats. `reader` scans forward after a crash and decides
-//! where the log ends; `ahead` reads for it.
+//! the latest flushes. `segment` keeps the files. `block` and `group` are the formats. `reader`
+//! scans after a crash and decides where the log ends; `ahead` reads for it.
 
 mod ahead;
 pub(crate) mod block;
 mod bounded;
 mod commit;
 pub(crate) mod completed;
-pub(crate) mod digest;
 pub(crate) mod group;
 pub(crate) mod reader;
 mod ring;
@@ -32,7 +30,6 @@ use base::sync::{Mutex, Unparker, spin};
 use bounded::FlushDeadlines;
 use commit::FlushState;
 use completed::CompletedFlushes;
-use digest::Digester;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -89,7 +86,6 @@ pub(crate) struct Log {
     /// The number of flushes in flight, for threads that read it without the mutex.
     in_flight: AtomicU32,
     deadlines: FlushDeadlines,
-    digester: Mutex<Digester>,
     /// Wakes the log thread.
     log_thread: Unparker,
     metrics: Arc<Metrics>,
@@ -127,7 +123,6 @@ impl Log {
             completed: CompletedFlushes::default(),
             in_flight: AtomicU32::new(0),
             deadlines: FlushDeadlines::default(),
-            digester: Mutex::new(Digester::new(start.lsn)),
             log_thread,
             metrics,
             poison,

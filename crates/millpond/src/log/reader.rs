@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Blocks that one read fetches.
 const READ_BLOCKS: u64 = 512;
+/// The same for a reader that goes backwards: it has use for few of them.
+const READ_BLOCKS_BACKWARDS: u64 = 16;
 /// Blocks that may be held when more are read: those of the longest group, and the blocks in which
 /// it begins and ends.
 const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
@@ -61,6 +63,10 @@ pub(crate) struct Scanner<'a> {
     held_at: usize,
     /// No valid block follows the held ones.
     exhausted: bool,
+    /// Blocks that one read fetches.
+    read_blocks: u64,
+    /// The first block that may be read, for a scanner that goes backwards. It keeps what it holds.
+    lowest: Option<u64>,
     /// The blocks as they were read.
     blocks: AlignedBuf,
     group: Vec<u8>,
@@ -85,12 +91,62 @@ impl<'a> Scanner<'a> {
             first_held: block_of(from),
             held_at: 0,
             exhausted: false,
+            read_blocks: READ_BLOCKS,
+            lowest: None,
             blocks: AlignedBuf::zeroed((read_blocks + HELD_BLOCKS_MAX) * BLOCK_BYTES),
             group: Vec::new(),
             segment: None,
             ahead: None,
             durable_named: Lsn::ZERO,
         }
+    }
+
+    /// A scanner for a caller that looks at single groups, mostly each before the last one, by
+    /// [`Scanner::seek`]. None of them lies below `from`.
+    pub(crate) fn backwards(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
+        let read_blocks = READ_BLOCKS_BACKWARDS.min(segments.shape().blocks);
+        let held_max = 2 * (read_blocks as usize + HELD_BLOCKS_MAX);
+        Scanner {
+            segments,
+            epochs,
+            next: from,
+            held: VecDeque::new(),
+            first_held: block_of(from),
+            held_at: 0,
+            exhausted: false,
+            read_blocks,
+            lowest: Some(block_of(from)),
+            blocks: AlignedBuf::zeroed(held_max * BLOCK_BYTES),
+            group: Vec::new(),
+            segment: None,
+            ahead: None,
+            durable_named: Lsn::ZERO,
+        }
+    }
+
+    /// Makes the group at `at` the next one. REQUIRES: a scanner made by [`Scanner::backwards`].
+    pub(crate) fn seek(&mut self, at: Lsn) -> Result {
+        let block = block_of(at);
+        let lowest = self.lowest.expect("a scanner that goes backwards");
+        self.next = at;
+        self.exhausted = false;
+        let few = self.held.len() <= self.read_blocks as usize + HELD_BLOCKS_MAX;
+        if few && block.wrapping_sub(self.first_held) < self.held.len() as u64 {
+            return Ok(());
+        }
+        // The blocks before it are needed next, most likely.
+        let in_segment = block % self.segments.shape().blocks;
+        self.hold_from((block - in_segment % self.read_blocks).max(lowest));
+        if self.hold(block)?.is_none() {
+            self.hold_from(block);
+        }
+        Ok(())
+    }
+
+    /// Forgets the held blocks; the next ones are read from `block` on.
+    fn hold_from(&mut self, block: u64) {
+        self.held.clear();
+        (self.first_held, self.held_at, self.exhausted) = (block, 0, false);
     }
 
     /// Starts a thread that reads the next blocks while the caller works on the current ones. For
@@ -148,7 +204,7 @@ impl<'a> Scanner<'a> {
     /// Returns how many blocks from `block` on one read fetches.
     fn read_count(&self, block: u64) -> u64 {
         let blocks = self.segments.shape().blocks;
-        READ_BLOCKS.min(blocks - block % blocks)
+        self.read_blocks.min(blocks - block % blocks)
     }
 
     /// Reads until block `block` is held or no valid block follows. Returns its header if it is
@@ -199,6 +255,9 @@ impl<'a> Scanner<'a> {
 
     /// Releases the blocks below that of `next`.
     fn release(&mut self) {
+        if self.lowest.is_some() {
+            return;
+        }
         let keep = block_of(self.next);
         while self.first_held < keep && self.held.pop_front().is_some() {
             self.first_held += 1;

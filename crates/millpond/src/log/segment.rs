@@ -8,13 +8,12 @@
 //!
 //! ```text
 //!  0            4096                            4096 + blocks * 4096
-//!  +------------+-------------------------------+------------------+
-//!  | header     | blocks                        | digest area      |
-//!  +------------+-------------------------------+------------------+
+//!  +------------+-------------------------------+
+//!  | header     | blocks                        |
+//!  +------------+-------------------------------+
 //!  header: magic 8 | format u16 | 0 u16 | blocks u32 | db id u64 | number u64 | first lsn u64
 //!          | crc32c u32
 //! ```
-//! The digest area takes an eighth of the size of the blocks; see `digest`.
 
 use super::block::{BLOCK_BYTES, block_start};
 use crate::duty;
@@ -23,17 +22,19 @@ use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, MutexGuard};
+use base::sync::{Mutex, MutexGuard, for_each_in_parallel};
 use base::{Lsn, crc};
 use metrics::{FileKind, M, Metrics, SyncReason};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Create, File, OpenMode, Vfs};
+use vfs::{BatchIo, Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPONDLOG";
 const FORMAT: u16 = 1;
+/// Threads that open and sync the segments of a log together, each of which waits for the device.
+const OPEN_THREADS: usize = 16;
 /// Segments that a shrinking log keeps beyond the one being written. No thread holds a segment that
 /// is not yet being written.
 const SPARE_SEGMENTS: u64 = 1;
@@ -53,24 +54,14 @@ impl SegmentShape {
         block_start(self.blocks).0
     }
 
-    /// Returns the size of the digest area behind the log blocks, in blocks.
-    pub(super) fn digest_blocks(&self) -> u64 {
-        (self.blocks / 8).max(1)
-    }
-
     /// Returns the first position of a segment.
     pub(super) fn first_lsn(&self, number: u64) -> Lsn {
         block_start(number * self.blocks)
     }
 
-    /// Returns where in the file of a segment its digest begins.
-    pub(super) fn digest_offset(&self) -> u64 {
-        (1 + self.blocks) * BLOCK_BYTES as u64
-    }
-
     /// Returns the length of a segment file.
     fn file_bytes(&self) -> u64 {
-        (1 + self.blocks + self.digest_blocks()) * BLOCK_BYTES as u64
+        (1 + self.blocks) * BLOCK_BYTES as u64
     }
 
     /// Returns the segment that holds block `block`.
@@ -144,16 +135,19 @@ impl Segments {
         shape: SegmentShape,
         metrics: &Arc<Metrics>,
     ) -> Result<Segments> {
-        let mut ready = BTreeMap::new();
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        for name in names.iter().filter(|n| n.ends_with(".log")) {
-            let path = dir.join(name);
+        let paths = names.iter().filter(|name| name.ends_with(".log")).map(|name| dir.join(name));
+        let mut found: Vec<(PathBuf, Option<Segment>)> = paths.map(|path| (path, None)).collect();
+        for_each_in_parallel(&mut found, threads_of(vfs), |(path, segment)| {
             let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-            let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
-            if let SegmentHeader::Number(number) = read_header(&*file, &path, shape)? {
-                ready.insert(number, Arc::new(Segment { number, path, file }));
+            let file = vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
+            if let SegmentHeader::Number(number) = read_header(&*file, path, shape)? {
+                *segment = Some(Segment { number, path: path.clone(), file });
             }
-        }
+            Ok(())
+        })?;
+        let segments = found.into_iter().filter_map(|(_, segment)| segment);
+        let ready = segments.map(|segment| (segment.number, Arc::new(segment))).collect();
         Ok(Segments {
             vfs: vfs.clone(),
             dir: dir.to_owned(),
@@ -395,19 +389,6 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes the digest of a segment, unless the segment has been recycled or removed.
-    pub(super) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
-        let _lock = self.files_lock.lock();
-        let Some(segment) = self.find(number) else { return Ok(()) };
-        let area = self.shape.digest_blocks() * BLOCK_BYTES as u64;
-        base::check!(bytes.len() as u64 <= area, "a digest of {} bytes in an area of {area}", bytes.len());
-        segment
-            .file
-            .write_at(bytes, self.shape.digest_offset())
-            .and_then(|()| self.sync(&*segment.file, duty::callers()))
-            .map_err(|e| Error::io("write the digest of", &segment.path, e))
-    }
-
     /// Gives segment `old` the new number `number`.
     fn recycle(&self, lock: &FilesLock<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
@@ -429,22 +410,24 @@ impl Segments {
     /// Syncs every ready segment from number `first` on, so that what recovery reads cannot vanish
     /// afterwards. A failure poisons.
     pub(crate) fn sync_from(&self, first: u64, poison: &Poison) -> Result {
-        let segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
-        for segment in segments {
+        let mut segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
+        for_each_in_parallel(&mut segments, threads_of(&self.vfs), |segment| {
             let start = self.vfs.clock.now_us();
             if planted(Bug::NoRecoverySync) {
-                continue;
+                return Ok(());
             }
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
-            self.metrics.fsync(
-                FileKind::Log,
-                SyncReason::Recovery,
-                self.vfs.clock.now_us() - start,
-                duty::callers(),
-            );
-        }
-        Ok(())
+            let took = self.vfs.clock.now_us() - start;
+            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, took, duty::callers());
+            Ok(())
+        })
     }
+}
+
+/// Returns how many threads open or sync the segments of a long log. One where the disk is not a
+/// real one: it does not wait, and its world knows only its own threads.
+fn threads_of(vfs: &Vfs) -> usize {
+    if vfs.disk.batch_io() == BatchIo::OneByOne { 1 } else { OPEN_THREADS }
 }
 
 /// Reads the header of a segment file. An error if the file is damaged, or of another database or

@@ -1,109 +1,22 @@
 //! The second pass over the log, replay (the redo pass): applies every change to its page unless
-//! the page has it already.
+//! the page has it already. It runs beside the callers, so it leaves alone what is not pending, and
+//! a page may be ahead of it: a caller needed that page earlier.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
-use super::end::{LogTail, READ_AHEAD_BYTES};
-use crate::buffer::{FetchHint, Pool, ReadHook};
+use super::end::READ_AHEAD_BYTES;
+use super::pending::Pending;
+use crate::buffer::{FetchHint, PageWrite, Pool};
+use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
-use crate::log::Log;
 use crate::log::group::{PREV_MASK, Record, Records};
-use crate::log::reader::{EpochStart, Scanner};
+use crate::log::reader::Scanner;
+use crate::page::header;
 use crate::page::op::PageOp;
-use crate::page::{Damage, header};
 use crate::planted::{Bug, planted};
-use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, spawn};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// Checks pages as replay reads them. A damaged page is accepted, as a blank, only if redo makes it
-/// anew.
-#[derive(Debug)]
-pub(crate) struct RedoHook {
-    path: PathBuf,
-    made_anew: MadeAnew,
-    /// Pages that were written with this LSN or a greater one, and synced.
-    stale: BTreeMap<PageNo, Lsn>,
-    log: Arc<Log>,
-    /// Where the log of the last run ended. The log of this run begins at or above it.
-    end: Lsn,
-    begin: Lsn,
-}
-
-impl RedoHook {
-    /// Creates a hook for the pages of `path`, from the result of the first pass. `stale` are pages
-    /// known to be older than they should be.
-    pub(crate) fn new(
-        path: &Path,
-        log: &Arc<Log>,
-        tail: &LogTail,
-        stale: BTreeMap<PageNo, Lsn>,
-    ) -> (RedoHook, MadeAnew) {
-        let made_anew = MadeAnew(Arc::new(Mutex::new(tail.made_anew().collect())));
-        let hook = RedoHook {
-            path: path.to_owned(),
-            made_anew: made_anew.clone(),
-            stale,
-            log: Arc::clone(log),
-            end: tail.end,
-            begin: log.durable_lsn(),
-        };
-        (hook, made_anew)
-    }
-}
-
-/// Pages that may be damaged until their redo is applied.
-#[derive(Clone, Debug)]
-pub(crate) struct MadeAnew(Arc<Mutex<BTreeSet<PageNo>>>);
-
-impl MadeAnew {
-    fn contains(&self, page: PageNo) -> bool {
-        self.0.lock().contains(&page)
-    }
-}
-
-impl ReadHook for RedoHook {
-    fn needs_no_image(&self, page: PageNo) -> bool {
-        self.made_anew.contains(page)
-    }
-
-    fn after_read(
-        &self,
-        page: PageNo,
-        bytes: &mut [u8],
-        verified: Result<(), Damage>,
-    ) -> Result<Option<Lsn>> {
-        if let Err(damage) = verified {
-            if !self.made_anew.contains(page) {
-                return Err(Error::corrupt(&self.path, format!("{page:?}: {damage}")));
-            }
-            bytes.fill(0);
-            return Ok(None);
-        }
-        // No page is written before its redo is durable. So a page that is ahead of the log proves
-        // that the log has lost its end (El3).
-        let lsn = header::lsn(bytes);
-        if let Some(&written) = self.stale.get(&page)
-            && lsn < written
-        {
-            if !self.made_anew.contains(page) {
-                let what = format!(
-                    "{page:?}: the file has an older version, of LSN {lsn}; the page had been written with LSN {written}"
-                );
-                return Err(Error::corrupt(&self.path, what));
-            }
-            bytes.fill(0);
-            return Ok(None);
-        }
-        if (lsn >= self.end && lsn < self.begin) || lsn >= self.log.reserved_lsn().max(Lsn(1)) {
-            let what = format!("{page:?} names LSN {lsn}, beyond the log's end at {}", self.end);
-            return Err(Error::corrupt(&self.path, what));
-        }
-        Ok(None)
-    }
-}
 
 /// A worker's window takes at most this part of the pool's memory. As much again may wait in the
 /// queue.
@@ -116,17 +29,14 @@ const BATCH_PAGES: usize = 64;
 /// The input of the second pass.
 pub(crate) struct Replay {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) epochs: Vec<EpochStart>,
-    /// The checkpoint LSN.
+    /// The pages that lack redo, and the log that has it.
+    pub(crate) pending: Arc<Pending>,
+    /// Below this LSN no page lacks redo.
     pub(crate) from: Lsn,
-    /// Where the last group ends.
-    pub(crate) end: Lsn,
     /// Redo that a worker collects in memory before it applies it to pages.
     pub(crate) window_bytes: usize,
-    pub(crate) pages_path: PathBuf,
-    /// Pages of which no image is needed.
-    pub(crate) made_anew: MadeAnew,
+    /// Ends replay early.
+    pub(crate) stop: Arc<AtomicBool>,
     /// Is told up to which LSN all pages have been replayed. Until then the checkpoint must not
     /// pass that LSN, and no segment above it may be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
@@ -137,6 +47,7 @@ pub(crate) struct Replay {
 struct PageChange {
     page: PageNo,
     lsn: Lsn,
+    /// Low bits of the LSN that it found on the page.
     prev: u64,
     /// Where in its chunk's bytes the op begins and ends.
     op: (u32, u32),
@@ -193,46 +104,45 @@ impl ReplayWindow {
     }
 }
 
-/// Applies all redo. Returns how many page changes were applied.
+/// Applies all redo. Returns false if it was told to stop before. After an error or a stop another
+/// replay may begin where this one has come to.
 ///
 /// This thread reads and checks the log. Pages are divided among `workers` by number, so the
 /// changes of one page are applied in order and no worker waits for another. Each worker collects
 /// the changes of its own pages from a few megabytes of log, reads those pages in batches, and
 /// applies all changes of a page under one latch. A group may span pages of several workers: that
-/// does no harm, because all of it is applied before any other thread reads the pages.
-pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
-    base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
+/// does no harm, because no caller sees a page before it has all of its redo.
+pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
+    let (from, end) = (job.from, job.pending.end);
+    base::check!(from <= end && workers > 0, "replay from {from} to {end}");
     let job = Arc::new(job);
     let queue = BoundedQueue::new(workers, job.window_bytes());
-    let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
+    let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(from.0)).collect();
     let ending = EndOnDrop(Arc::clone(&queue));
     let mut others = Vec::new();
-    let mut result = Ok(());
+    let mut read = Ok(false);
     for worker in 0..workers {
         let (job, queue, positions) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&positions));
-        match spawn("millpond-replay", move || job.work(worker, &queue, &positions)) {
+        match spawn_engine("millpond-replay", move || job.work(worker, &queue, &positions)) {
             Ok(other) => others.push(other),
             Err(e) => {
                 ending.0.abandon();
-                result = Err(Error::io("start a thread for", Path::new("recovery"), e));
+                read = Err(Error::io("start a thread for", Path::new("recovery"), e));
                 break;
             }
         }
     }
-    if result.is_ok() {
-        result = job.read(&queue, workers);
+    if read.is_ok() {
+        read = job.read(&queue, workers);
     }
     drop(ending);
-    let mut applied = Ok(0);
+    let mut worked = Ok(());
     for other in others {
         let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        applied = applied.and_then(|sum: u64| Ok(sum + theirs?));
+        worked = worked.and(theirs);
     }
-    result?;
-    let applied = applied?;
-    // From now on every page is as redo left it, and damage is an error.
-    job.made_anew.0.lock().clear();
-    Ok(applied)
+    let whole = read?;
+    worked.map(|()| whole)
 }
 
 /// Returns how much log a worker processes at once, bytes, if at most `most` is wanted.
@@ -248,28 +158,33 @@ pub(crate) fn replay_memory(redo_bytes: u64, window_bytes_most: usize, pool: &Po
 }
 
 impl Replay {
-    fn read(&self, queue: &BoundedQueue<PartitionedChunk>, workers: usize) -> Result {
-        let segments = self.log.segments();
-        let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
-        // The log beyond is of this run: a checkpoint may be logging its list already.
-        while scanner.position() < self.end {
+    /// Reads the log and deals it out. Returns whether all of it was dealt out.
+    fn read(&self, queue: &BoundedQueue<PartitionedChunk>, workers: usize) -> Result<bool> {
+        let Pending { log, epochs, end, .. } = &*self.pending;
+        let (segments, end) = (log.segments(), *end);
+        let mut scanner = Scanner::new(segments, epochs, self.from).read_ahead()?;
+        // The log beyond is of this run.
+        while scanner.position() < end {
+            if self.stop.load(Ordering::Acquire) {
+                queue.abandon();
+                return Ok(false);
+            }
             let mut partitioned = queue.spare();
-            if !partitioned.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
+            if !partitioned.chunk.refill(&mut scanner, end, self.window_bytes() / CHUNKS_MIN)? {
                 break;
             }
             partitioned.partition(workers);
             if !queue.put(partitioned) {
                 // A worker failed, and returns the error.
-                return Ok(());
+                return Ok(false);
             }
         }
-        if scanner.position() == self.end {
-            return Ok(());
+        if scanner.position() == end {
+            return Ok(true);
         }
         let what = format!(
-            "replay stopped at LSN {}, the first pass found the end of the last group at {}",
-            scanner.position(),
-            self.end
+            "replay stopped at LSN {}, the first pass found the end of the last group at {end}",
+            scanner.position()
         );
         Err(Error::corrupt(segments.dir(), what))
     }
@@ -279,15 +194,15 @@ impl Replay {
         worker: usize,
         queue: &Arc<BoundedQueue<PartitionedChunk>>,
         positions: &[AtomicU64],
-    ) -> Result<u64> {
+    ) -> Result {
         let abandoning = AbandonOnDrop::new(queue);
         let window_pages = (self.pool.frame_count() / (8 * positions.len())).max(1);
-        let (mut window, mut applied) = (ReplayWindow::default(), 0);
+        let mut window = ReplayWindow::default();
         loop {
             // Apply what is collected rather than wait for the reader.
             let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
             if more.is_none() {
-                applied += self.apply(&mut window, worker, window_pages)?;
+                self.apply(&mut window, worker, window_pages)?;
                 window.clear(queue);
             }
             let Some(partitioned) = more.or_else(|| queue.take(worker)) else { break };
@@ -300,7 +215,7 @@ impl Replay {
             window.gather(partitioned, worker);
         }
         abandoning.defuse();
-        Ok(applied)
+        Ok(())
     }
 
     /// Returns how much log a worker processes at once, bytes.
@@ -309,89 +224,133 @@ impl Replay {
     }
 
     /// Applies a window's changes page by page.
-    fn apply(&self, window: &mut ReplayWindow, worker: usize, window_pages: usize) -> Result<u64> {
+    fn apply(&self, window: &mut ReplayWindow, worker: usize, window_pages: usize) -> Result {
         window.order.sort_unstable();
-        let mut applied = 0;
         let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
         let mut changes = Vec::new();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
-            let pages: Vec<PageNo> = batch.iter().map(|page| page[0].0).collect();
-            self.pool.fetch_many(&pages, FetchHint::Normal)?;
-            for page in batch {
+            let pages = InReplay::begin(&self.pending, batch.iter().map(|page| page[0].0));
+            self.pool.fetch_many(&pages.0, FetchHint::Replay)?;
+            for page in batch.iter().filter(|page| pages.0.binary_search(&page[0].0).is_ok()) {
                 changes.clear();
                 changes.extend(page.iter().map(|&(_, chunk, change)| {
                     let partitioned = &window.chunks[chunk as usize];
                     let change = partitioned.changes[worker][change as usize];
                     (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
                 }));
-                applied += self.apply_to_page(&changes)?;
+                self.apply_to_page(&changes)?;
             }
         }
-        Ok(applied)
+        Ok(())
     }
 
     /// Applies changes to a page. REQUIRES: all are of that page, in order.
-    fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result<u64> {
+    fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result {
         let no = changes[0].0.page;
         base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
         base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");
-        let mut page = self.pool.fetch(no)?.write();
-        let (mut applied, mut first_applied) = (0, None);
+        let mut page = self.pool.fetch_with(no, FetchHint::Replay)?.write();
+        if !page.is_behind() {
+            return Ok(());
+        }
+        // A change that does not fit must leave nothing behind: a caller could complete the page.
+        let image = page.to_vec();
+        let mut first_applied = None;
         for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
             let lsn = group[0].0.lsn;
-            let damaged = |what: String| {
-                Err(Error::corrupt(&self.pages_path, format!("{no:?}, redo at LSN {lsn}: {what}")))
-            };
-            let before = header::lsn(&page);
-            let mut apply = before < lsn || header::is_blank(&page);
-            if planted(Bug::RedoTwice) {
-                apply = true;
-            }
+            let mut apply = header::lsn(&page) < lsn || header::is_blank(&page);
             if planted(Bug::RedoSkips) && lsn.0.is_multiple_of(7) {
                 apply = false;
             }
             if !apply {
                 continue;
             }
-            let mut changed = false;
-            for (change, op) in group {
-                let Ok(op) = PageOp::decode(op) else {
-                    return damaged("the record is not one".into());
-                };
-                let lacks_image = || before.0 & PREV_MASK != change.prev || header::is_blank(&page);
-                if !op.is_init() && lacks_image() {
-                    if !changed && self.made_anew.contains(no) {
-                        // The image before it is lost, and a later record makes the page anew.
-                        continue;
-                    }
-                    let expects = change.prev;
-                    let what = format!(
-                        "the page is at LSN {before}, the change expects …{expects}: a write was lost"
-                    );
-                    return damaged(what);
-                }
-                if let Err(damage) = op.apply(&mut page) {
-                    return damaged(damage.to_string());
-                }
-                applied += 1;
-                changed = true;
-            }
-            if !changed {
-                continue;
-            }
             base::verify!(
-                lsn >= self.from && lsn < self.end,
+                lsn >= self.from && lsn < self.pending.end,
                 "replay at {lsn} of {}..{}",
                 self.from,
-                self.end
+                self.pending.end
             );
-            header::set_page_no(&mut page, no);
-            header::set_lsn(&mut page, lsn);
+            if header::is_blank(&page) && !makes_anew(group) {
+                return self.complete(page);
+            }
+            if let Err(error) = self.apply_group(&mut page, group) {
+                page.copy_from_slice(&image);
+                return Err(error);
+            }
             first_applied.get_or_insert(lsn);
         }
         if let Some(lsn) = first_applied {
-            self.pool.mark_dirty(&page, lsn);
+            let last = header::lsn(&page);
+            self.pool.mark_dirty(&page, lsn, last);
         }
-        Ok(applied)
+        if self.pending.last(no).is_none_or(|last| header::lsn(&page) >= last) {
+            page.completed();
+        }
+        Ok(())
+    }
+
+    /// Completes a page without an image, if a later change makes it anew.
+    fn complete(&self, mut page: PageWrite<'_>) -> Result {
+        let no = page.page_no();
+        let last = self.pending.last(no);
+        let chain = last.map(|last| self.pending.redo(no, last, None)).transpose()?.flatten();
+        let chain = chain.ok_or_else(|| self.pending.no_image(no))?;
+        let mut image = page.to_vec();
+        let first = self.pending.apply(&chain, &mut image)?;
+        page.copy_from_slice(&image);
+        self.pool.mark_dirty(&page, first, header::lsn(&image));
+        page.completed();
+        Ok(())
+    }
+
+    /// Applies the changes of one group to their page. After an error the page may have a part of
+    /// them.
+    fn apply_group(&self, page: &mut PageWrite<'_>, group: &[(PageChange, &[u8])]) -> Result {
+        let (PageChange { page: no, lsn, .. }, _) = group[0];
+        let damaged = |what: String| {
+            let what = format!("{no:?}, redo at LSN {lsn}: {what}");
+            Err(Error::corrupt(&self.pending.pages_path, what))
+        };
+        let before = header::lsn(page);
+        let mut anew = false;
+        for (change, op) in group {
+            let Ok(op) = PageOp::decode(op) else {
+                return damaged("the record is not one".into());
+            };
+            anew |= op.is_init();
+            if !anew && before.0 & PREV_MASK != change.prev {
+                let expects = change.prev;
+                let what =
+                    format!("the page is at LSN {before}, the change expects …{expects}: a write was lost");
+                return damaged(what);
+            }
+            if let Err(damage) = op.apply(page) {
+                return damaged(damage.to_string());
+            }
+        }
+        header::set_page_no(page, no);
+        header::set_lsn(page, lsn);
+        Ok(())
+    }
+}
+
+/// Whether the first of the changes makes its page anew.
+fn makes_anew(group: &[(PageChange, &[u8])]) -> bool {
+    PageOp::decode(group[0].1).is_ok_and(|op| op.is_init())
+}
+
+/// Pages that are in replay until this is dropped.
+struct InReplay<'p>(Vec<PageNo>, &'p Pending);
+
+impl<'p> InReplay<'p> {
+    fn begin(pending: &'p Pending, pages: impl Iterator<Item = PageNo>) -> InReplay<'p> {
+        InReplay(pending.begin_replay(pages), pending)
+    }
+}
+
+impl Drop for InReplay<'_> {
+    fn drop(&mut self) {
+        self.1.end_replay(&self.0);
     }
 }

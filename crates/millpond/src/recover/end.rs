@@ -1,11 +1,9 @@
-//! The first pass over the log: finds the log's end, and which pages redo builds without an old
-//! image.
+//! The first pass over the log: finds the log's end, and where the last change of each page is.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
-use super::txn_table::TxnTable;
+use super::redo_table::RedoTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
-use crate::flush::restore::PageRedo;
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
 use crate::log::group::{Record, Records};
@@ -13,28 +11,13 @@ use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
+use base::Lsn;
 use base::sync::spawn;
-use base::{Lsn, PageNo};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const CHUNK_PAGES: usize = 4096;
-
 /// The most log that may be read and not yet processed, bytes.
 pub(super) const READ_AHEAD_BYTES: usize = 8 << 20;
-
-/// What redo has for a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RedoOfPage {
-    /// Nothing.
-    #[default]
-    None,
-    /// Only changes: the image before them is needed.
-    ChangesOnly,
-    /// A record that makes it anew, and all that follows: no old image is needed.
-    MakesAnew,
-}
 
 /// The result of the first pass.
 #[derive(Debug, Default)]
@@ -43,56 +26,22 @@ pub(crate) struct LogTail {
     /// was torn. These belong to an epoch that is over: the next epoch begins behind them, and its
     /// first block says where this epoch ends.
     pub(crate) end: Lsn,
-    /// By page number, in chunks, because page numbers are dense.
-    known: BTreeMap<u32, Box<[RedoOfPage; CHUNK_PAGES]>>,
-    /// What redo has for the pages that the caller asked about.
-    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
-    /// The number of groups from the checkpoint on.
+    /// The pages that the log changes.
+    pub(crate) pages: RedoTable,
+    /// The number of groups that were read.
     pub(crate) groups: u64,
-}
-
-impl LogTail {
-    fn known(&mut self, page: PageNo) -> &mut RedoOfPage {
-        let (chunk, at) = (page.0 / CHUNK_PAGES as u32, page.0 as usize % CHUNK_PAGES);
-        &mut self.known.entry(chunk).or_insert_with(|| Box::new([RedoOfPage::None; CHUNK_PAGES]))[at]
-    }
-
-    fn changed(&mut self, page: PageNo, before: u64) {
-        let known = self.known(page);
-        if *known == RedoOfPage::None {
-            *known = RedoOfPage::ChangesOnly;
-            if let Some(redo) = self.asked.get_mut(&page) {
-                redo.before = Some(before);
-            }
-        }
-    }
-
-    fn made(&mut self, page: PageNo) {
-        *self.known(page) = RedoOfPage::MakesAnew;
-    }
-
-    /// Returns the pages that redo makes anew, so that no old image is needed.
-    pub(crate) fn made_anew(&self) -> impl Iterator<Item = PageNo> {
-        let all = self.known.iter().flat_map(|(chunk, pages)| {
-            pages
-                .iter()
-                .enumerate()
-                .map(move |(at, known)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), known))
-        });
-        all.filter(|(_, known)| **known == RedoOfPage::MakesAnew).map(|(page, _)| page)
-    }
 }
 
 /// What one thread builds from the groups while another thread reads the log.
 struct FirstPass {
     rebuild: Rebuild,
-    txn_table: TxnTable,
+    undo_from: Lsn,
     tail: LogTail,
     redo_dir: PathBuf,
 }
 
 impl FirstPass {
-    fn run(mut self, queue: &Arc<BoundedQueue<LogChunk>>) -> Result<(LogTail, Rebuild, TxnTable)> {
+    fn run(mut self, queue: &Arc<BoundedQueue<LogChunk>>) -> Result<(LogTail, Rebuild)> {
         let abandoning = AbandonOnDrop::new(queue);
         while let Some(chunk) = queue.take(0) {
             for (lsn, records) in chunk.groups() {
@@ -102,7 +51,7 @@ impl FirstPass {
             self.rebuild.make_room()?;
         }
         abandoning.defuse();
-        Ok((self.tail, self.rebuild, self.txn_table))
+        Ok((self.tail, self.rebuild))
     }
 
     fn group(&mut self, lsn: Lsn, records: &[u8]) -> Result {
@@ -111,18 +60,14 @@ impl FirstPass {
         let damage = |_| Error::corrupt(redo_dir, format!("the group at LSN {lsn} is not a group"));
         for record in Records::new(records) {
             let record = record.map_err(damage)?;
-            if let Record::Page { page, prev, op } = record {
+            if let Record::Page { page, op, .. } = record {
                 let op = PageOp::decode(op).map_err(damage)?;
-                if op.is_init() {
-                    self.tail.made(page);
-                } else {
-                    self.tail.changed(page, prev);
+                self.tail.pages.note(page, lsn);
+                if lsn >= self.undo_from {
+                    self.rebuild.record(lsn, &record, Some(&op))?;
                 }
-                self.rebuild.record(lsn, &record, Some(&op))?;
-                self.txn_table.record(lsn, &record, Some(&op)).map_err(damage)?;
-            } else {
+            } else if lsn >= self.undo_from {
                 self.rebuild.record(lsn, &record, None)?;
-                self.txn_table.record(lsn, &record, None).map_err(damage)?;
             }
         }
         Ok(())
@@ -134,36 +79,61 @@ impl FirstPass {
 pub(crate) struct LogToRead<'a> {
     pub(crate) segments: &'a Segments,
     pub(crate) epochs: &'a [EpochStart],
-    /// The checkpoint LSN, where reading begins.
-    pub(crate) checkpoint: Lsn,
+    /// Where reading begins.
+    pub(crate) from: Lsn,
+    /// The list of unfinished transactions says all about the log below.
+    pub(crate) undo_from: Lsn,
+    /// The pages that may lack redo from below `from`.
+    pub(crate) listed: RedoTable,
     /// The root knows that the log is durable up to here.
     pub(crate) known: Lsn,
     /// How far log may lie beyond the durable LSN, bytes.
     pub(crate) window: u64,
-    /// Pages for which the result is to say what redo has.
-    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
 }
 
-/// Reads the log from the checkpoint to its end and changes nothing. `rebuild` and `txn_table` get
-/// every record, and the decoded change of a page record.
-pub(crate) fn find_end(
-    log: LogToRead<'_>,
-    rebuild: Rebuild,
-    txn_table: TxnTable,
-) -> Result<(LogTail, Rebuild, TxnTable)> {
-    let LogToRead { segments, epochs, checkpoint, known, window, asked } = log;
-    let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
+/// Returns the pages that the log changes from `from` to `end`.
+pub(crate) fn pages_changed(
+    segments: &Segments,
+    epochs: &[EpochStart],
+    (from, end): (Lsn, Lsn),
+) -> Result<RedoTable> {
+    let mut scanner = Scanner::new(segments, epochs, from).read_ahead()?;
+    let mut pages = RedoTable::default();
+    while scanner.position() < end {
+        let Some(group) = scanner.next()? else { break };
+        for record in Records::new(group.records).flatten() {
+            if let Record::Page { page, .. } = record {
+                pages.note(page, group.lsn);
+            }
+        }
+    }
+    if scanner.position() < end {
+        let at = scanner.position();
+        return Err(Error::corrupt(
+            segments.dir(),
+            format!("the log breaks off at LSN {at}, before its end"),
+        ));
+    }
+    Ok(pages)
+}
+
+/// Reads the log to its end and changes nothing. `rebuild` gets every
+/// record that the list of unfinished transactions does not cover, and the decoded change of a page
+/// record.
+pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail, Rebuild)> {
+    let LogToRead { segments, epochs, from, undo_from, listed, known, window } = log;
+    let mut scanner = Scanner::new(segments, epochs, from).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
     let first_pass = FirstPass {
         rebuild,
-        txn_table,
-        tail: LogTail { asked, ..LogTail::default() },
+        undo_from,
+        tail: LogTail { pages: listed, ..LogTail::default() },
         redo_dir: segments.dir().to_owned(),
     };
     let theirs = Arc::clone(&queue);
     let other = spawn("millpond-redo", move || first_pass.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
-    let (mut last, mut end) = (checkpoint, checkpoint);
+    let (mut last, mut end) = (from, from);
     let ending = EndOnDrop(Arc::clone(&queue));
     let mut read = || -> Result {
         loop {
@@ -179,17 +149,13 @@ pub(crate) fn find_end(
     };
     let read = read();
     drop(ending);
-    let digested = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let processed = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;
-    let (mut tail, rebuild, mut txn_table) = digested?;
+    let (mut tail, rebuild) = processed?;
     scanner.check_end(window, known)?;
-    base::check!(
-        checkpoint <= last && last <= end,
-        "the log ends at {end}, before the checkpoint {checkpoint}"
-    );
+    base::check!(from <= last && last <= end, "the log ends at {end}, and is read from {from} on");
     tail.end = if planted(Bug::EndEarly) { last } else { end };
-    txn_table.cut_off();
-    Ok((tail, rebuild, txn_table))
+    Ok((tail, rebuild))
 }
 
 /// Returns where the log continues, in the epoch after `epochs`, if it ended at `end`.

@@ -1,7 +1,11 @@
 //! Crash recovery from the log: find the log's end, rebuild transactions, replay the redo.
 
 pub(crate) mod apply;
+pub(crate) mod chain;
 mod chunk_queue;
 pub(crate) mod end;
-pub(crate) mod txn_table;
+pub(crate) mod hook;
+pub(crate) mod lists;
+pub(crate) mod pending;
+pub(crate) mod redo_table;
 pub(crate) mod undo;

@@ -10,11 +10,11 @@
 //! (Un9). No list names these files. If this opening fails they are ignored: the next opening
 //! starts again, and its first checkpoint removes them.
 
-use crate::checkpoint::list::{Collector, List, Stage};
+use super::lists::{damaged_list, read_parts};
+use crate::checkpoint::list::{List, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
-use crate::log::group::{Record, Records, ids};
-use crate::log::reader::Scanner;
+use crate::log::group::{Record, ids};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::page::owners::SHARED;
@@ -36,24 +36,11 @@ pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
     if root.record == Lsn::MAX {
         return Ok(List { next_txn: TxnId(1), next_tree: TreeId(1), ..List::default() });
     }
-    let damaged = |what: &str| {
-        Err(Error::corrupt(segments.dir(), format!("the checkpoint's list at LSN {}: {what}", root.record)))
-    };
-    let mut collector = Collector::new();
-    let mut scanner = Scanner::new(segments, &root.epochs, root.record);
-    while let Some(group) = scanner.next()? {
-        for record in Records::new(group.records) {
-            let Ok(record) = record else { return damaged("the group is not a group") };
-            if let Record::Checkpoint { body } = record {
-                match collector.push(body) {
-                    Ok(Some(list)) => return Ok(list),
-                    Ok(None) => {}
-                    Err(damage) => return damaged(damage.0),
-                }
-            }
-        }
-    }
-    damaged("it is not there")
+    let body = read_parts(segments, &root.epochs, root.record, |record| match *record {
+        Record::Checkpoint { body } => Some(body),
+        _ => None,
+    })?;
+    List::decode(&body).map_err(|_| damaged_list(segments, root.record, "it is malformed"))
 }
 
 /// Builds the state of all transactions while the log is read.
@@ -248,7 +235,7 @@ impl Rebuild {
                 let counter = self.counters.entry(tree).or_default();
                 *counter = (*counter).max(next);
             }
-            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. } | Record::DirtyPages { .. }, _) => {}
         }
         Ok(())
     }
@@ -307,15 +294,6 @@ impl Rebuild {
         stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0))?;
         self.recent[recent] = Some(stream);
         Ok(())
-    }
-
-    /// Returns the states of the unfinished transactions, and whether they have undo.
-    #[cfg(test)]
-    pub(crate) fn txn_states(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
-        let known = self.stages.iter().map(|(&txn, stage)| (txn, stage, self.streams.get(txn).is_some()));
-        known
-            .filter(|(_, stage, has_undo)| *has_undo || matches!(stage, Stage::Prepared(_)))
-            .map(|(txn, stage, has_undo)| (txn, stage.clone(), has_undo))
     }
 
     /// Returns the transactions at the log's end. REQUIRES: [`Rebuild::within`] has said where the

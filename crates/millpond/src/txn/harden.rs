@@ -118,7 +118,7 @@ impl Unfinished for Txns {
         // A counter's record below the checkpoint was logged before the checkpoint was chosen.
         list.counters = self.counters.list();
         let parts = list.encode(sequence);
-        let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO, listed: list.txns };
+        let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
         for part in parts {
             self.store.log.make_room()?;
             let lsn = self.log_record(&Record::Checkpoint { body: &part }, |_| {});

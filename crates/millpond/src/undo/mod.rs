@@ -35,4 +35,4 @@ pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};
 pub(crate) use shortcuts::ShortcutEnd;
 pub(crate) use stream::{ChunkCopy, Stream, UndoPosition};
 pub(crate) use streams::{Streams, UndoSource};
-pub(crate) use walk::{LeftToPurge, PurgeItem, REWINDS_MAX};
+pub(crate) use walk::{PurgeItem, REWINDS_MAX};

@@ -25,13 +25,8 @@ pub(crate) struct LeftToPurge {
 }
 
 impl LeftToPurge {
-    /// The summary of records that are not known: there may be work.
-    pub(crate) fn unknown() -> LeftToPurge {
-        LeftToPurge { stays: true, ..LeftToPurge::default() }
-    }
-
     /// Whether purge has work if the transaction commits.
-    pub(crate) fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.stays || self.first.is_some()
     }
 
@@ -41,7 +36,7 @@ impl LeftToPurge {
     }
 
     /// Adds the record at `at`.
-    pub(crate) fn note(&mut self, at: u64, entry: &UndoEntry<'_>) {
+    pub(super) fn note(&mut self, at: u64, entry: &UndoEntry<'_>) {
         if let UndoEntry::Rewind { end, .. } = *entry {
             self.first = self.first.filter(|&first| first < end);
             // A restored mark stays in the summary: a later rewind either keeps it or restores it

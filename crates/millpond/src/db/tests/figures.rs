@@ -479,6 +479,15 @@ fn recovery(unmoved: &mut Unmoved) {
     let crashed = w.disk.disk().fork();
     w.end(unmoved);
 
+    // Replay waits for a page that cannot be read.
+    let faulty = vfs::fault::FaultDisk::new(std::sync::Arc::new(crashed.fork()));
+    let at = u64::from(root.0) * PAGE as u64;
+    faulty.refuse_reads(Path::new(DIR).join("pages"), at..at + PAGE as u64);
+    let vfs = Vfs { disk: std::sync::Arc::new(faulty), ..crashed.vfs(1) };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    unmoved.look(&db);
+    drop(db);
+
     let disk = WatchedDisk::new(crashed);
     let mode = vfs::OpenMode { create: vfs::Create::Never, direct: false, read_only: false };
     let pages = disk.disk().vfs(1).disk.open(&Path::new(DIR).join("pages"), mode).unwrap();

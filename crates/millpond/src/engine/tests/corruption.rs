@@ -151,7 +151,10 @@ impl Small {
     fn flip(&self, path: &Path, at: usize, mask: u8) -> bool {
         let image = self.disk.fork();
         image.flip(path, at as u64, mask).unwrap();
-        let engine = match Engine::open(&image.vfs(2), Path::new(DIR), &options()) {
+        let mut options = options();
+        // Damage is found before the database is open, or by replay a moment later.
+        options.tuning.replay_first = at.is_multiple_of(2);
+        let engine = match Engine::open(&image.vfs(2), Path::new(DIR), &options) {
             Ok(engine) => engine,
             Err(error) => return self.named(path, &error),
         };
@@ -171,7 +174,9 @@ impl Small {
         assert!(newest >= promised, "{newest} puts found, but {promised} lie below LSN {durable_elsewhere}");
         assert!(is_log(path) || newest == self.lsns.len() as u64, "{newest} puts found");
         assert!(found == model(SEED, newest), "the rows are not those of {newest} puts");
-        engine.close().unwrap();
+        if let Err(error) = engine.close() {
+            return self.named(path, &error);
+        }
         let page = PageNo((at / PAGE) as u32);
         if path.ends_with("pages") && (page.0 < 2 || self.used.contains(&page)) {
             let bytes = read(&image, path);
@@ -183,8 +188,13 @@ impl Small {
 
     /// Checks that an error from damage says so and names the place.
     fn named(&self, path: &Path, error: &Error) -> bool {
-        let (Error::Corrupt { file, .. } | Error::Foreign { file, .. }) = error else {
-            panic!("damage is no reason for: {error}");
+        let file = match error {
+            Error::Corrupt { file, .. } | Error::Foreign { file, .. } => file,
+            Error::Poisoned { first } => {
+                let file = first.split_once(" is damaged: ").expect("damage alone poisons").0;
+                Path::new(file)
+            }
+            _ => panic!("damage is no reason for: {error}"),
         };
         // If the newest root slot is damaged, the log shows that the other one is too old.
         let same = path.starts_with(file) || file.parent() == path.parent() || path.ends_with("root");

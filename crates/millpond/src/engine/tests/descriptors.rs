@@ -3,7 +3,7 @@
 
 use super::{DIR, TREE, model, put, row, rows};
 use crate::btree::Tree;
-use crate::engine::{Engine, Worker};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use base::Lsn;
@@ -95,29 +95,4 @@ fn too_few_descriptors_give_a_clear_error() {
         open(&disk).unwrap().close().unwrap();
     }
     assert!(refused > 0 && opened > 0, "{refused} refused, {opened} opened");
-}
-
-/// A segment that cannot be read back has no digest. Nothing else depends on a digest.
-#[test]
-fn a_log_that_cannot_be_read_back_stops_no_work() {
-    use std::io::ErrorKind;
-    use vfs::fault::{Fault, FaultRule, OpKind};
-    let disk = FaultDisk::new(Arc::new(MemDisk::default()));
-    let engine = open(&disk).unwrap();
-    let tree = Tree::create(&engine.store, TREE).unwrap();
-    let refused = Fault::Refused(ErrorKind::Other);
-    disk.fail(FaultRule { kind: OpKind::Read, nth: 1, for_ever: true, fault: refused });
-    // Few enough rows for the pool's frames, so only the log is read.
-    for n in 0..6000 {
-        let lsn = put(&engine, tree, n, b"key", &[n as u8; 600]).unwrap();
-        engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
-    }
-    while disk.failures().iter().all(|fired| !fired.path.starts_with("/db/redo")) {
-        engine.shared.roster.wake(Worker::Cleaner);
-        base::sync::point();
-        std::thread::yield_now();
-    }
-    engine.checkpoint().unwrap();
-    disk.heal();
-    engine.close().unwrap();
 }

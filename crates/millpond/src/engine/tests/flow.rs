@@ -111,7 +111,6 @@ fn options(redo_bytes: u64, frames: usize) -> Options {
         grow_pages: 1024,
         doublewrite_pages: 64,
         frames,
-        digest_behind_bytes: 0,
         ..Tuning::default()
     };
     options

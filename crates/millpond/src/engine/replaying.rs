@@ -1,0 +1,158 @@
+//! Replay beside the callers: the thread that applies the redo of the last run, and those that
+//! wait for its end.
+
+use super::Shared;
+use super::roster::Worker;
+use crate::error::{Error, Result};
+use crate::recover::apply::{Replay, replay};
+use crate::recover::pending::Pending;
+use base::Lsn;
+use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::{Condvar, Mutex, Parker};
+use metrics::M;
+use pace::capacity::ReplayRate;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// More threads than this do not make replay faster: each of them reads the whole log.
+const WORKERS_MAX: usize = 4;
+
+/// Replay begins so much later than the callers: the catalog and the pages of the first
+/// transactions are not read behind the many pages that replay reads at once.
+const HEAD_START: Duration = Duration::from_millis(100);
+
+/// Pause after a failure that may pass.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How far the thread has come.
+#[derive(Debug, Default)]
+pub(super) struct Replaying {
+    state: Mutex<ReplayState>,
+    /// The state has changed.
+    changed: Condvar,
+    /// Ends replay early.
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct ReplayState {
+    /// A thread has been started and has not ended.
+    runs: bool,
+    /// How often it has failed.
+    failures: u64,
+    /// The last failure.
+    failed: Option<Error>,
+}
+
+/// What replay needs, whenever it is begun again.
+#[derive(Debug)]
+pub(super) struct ReplayTask {
+    pub(super) pending: Arc<Pending>,
+    /// Redo that a worker collects in memory before it applies it to pages, bytes.
+    pub(super) window_bytes: usize,
+    /// The rate that earlier recoveries have measured, bytes a second.
+    pub(super) rate: u64,
+    /// The log is as long as this recovery target allows; `None` if the user has set its size.
+    pub(super) target: Option<Duration>,
+}
+
+impl Replaying {
+    /// Says that a thread is about to run.
+    pub(super) fn begin(&self) {
+        self.state.lock().runs = true;
+    }
+
+    /// Says that the thread could not be started.
+    pub(super) fn not_begun(&self) {
+        self.change(|state| state.runs = false);
+    }
+
+    /// Ends replay as soon as possible. The rest is left to the next opening.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Waits for the end of the thread. An error if it has failed in this time; it will try again.
+    fn wait(&self) -> Result {
+        let mut state = self.state.lock();
+        let before = state.failures;
+        while state.runs && state.failures == before {
+            self.changed.wait(&mut state);
+        }
+        if state.runs { state.failed.clone().map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ReplayState)) {
+        change(&mut self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// Applies the redo of the last run that pages lack. Returns early if it is told to stop.
+    pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
+        let begun_us = self.clock.now_us();
+        let (from, end) = (self.checkpointer.replayed_lsn(), task.pending.end);
+        let told = Arc::clone(self);
+        let job = Replay {
+            pool: Arc::clone(&self.store.pool),
+            pending: Arc::clone(&task.pending),
+            from,
+            window_bytes: task.window_bytes,
+            stop: Arc::clone(&self.replaying.stop),
+            reached: Box::new(move |lsn| {
+                told.checkpointer.replayed_to(lsn);
+                told.store.metrics.set(M::RecoveryLeftBytes, end.since(lsn.min(end)));
+            }),
+        };
+        let workers = (self.clock.cores() as usize).clamp(1, WORKERS_MAX);
+        if from < end && !replay(job, workers)? {
+            return Ok(());
+        }
+        task.pending.all_done();
+        self.checkpointer.replayed_to(Lsn::MAX);
+        let now_us = self.clock.now_us();
+        self.store.metrics.set(M::RecoveryLeftBytes, 0);
+        self.store.metrics.set(M::RecoveryMs, now_us.saturating_sub(self.opened_us) / 1000);
+        let mut rate = ReplayRate::new(task.rate);
+        rate.observe(end.since(from), now_us.saturating_sub(begun_us));
+        self.use_replay_rate(rate.bytes_per_s(), task.target);
+        Ok(())
+    }
+
+    /// The thread of replay. A page that cannot be read may be readable later. Damage stays, and
+    /// poisons: without the page the checkpoint could never move again.
+    pub(super) fn replay_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
+        if task.pending.from < task.pending.end {
+            parker.park_for(HEAD_START);
+        }
+        while let Err(error) = self.replay(task) {
+            if self.poison.is_set() || self.replaying.stop.load(Ordering::Acquire) {
+                break;
+            }
+            if matches!(error, Error::Corrupt { .. }) {
+                self.poison.set(error);
+                break;
+            }
+            self.replaying.change(|state| {
+                state.failures += 1;
+                state.failed = Some(error);
+            });
+            parker.park_for(RETRY);
+        }
+        self.replaying.change(|state| state.runs = false);
+    }
+
+    /// Waits until no page lacks redo of the last run. An error if that is not to be expected now:
+    /// the database is poisoned, or something cannot be read.
+    pub(super) fn finish_replay(&self) -> Result {
+        // It may be in its head start, or wait to try again.
+        self.roster.wake(Worker::Replay);
+        self.replaying.wait()?;
+        self.poison.check()?;
+        if self.checkpointer.replaying() {
+            return Err(Error::Misuse("the database was stopped before all redo was applied".into()));
+        }
+        Ok(())
+    }
+}

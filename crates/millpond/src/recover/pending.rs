@@ -1,0 +1,130 @@
+//! The redo of the last run that pages still lack while the database is open, and how a page gets
+//! it when a thread needs the page before replay has come to it.
+//!
+//! A page is *pending* while it may lack redo. It leaves the table of pending pages for good when
+//! it is in the file with all of it, when it is in the pool with all of it and dirty, and when it
+//! is made anew. From then on the file alone counts: damage is an error, whatever the old redo says
+//! (INV-28). Replay skips pages that are not pending, and the checkpoint follows replay: so a page
+//! is dirty first and leaves the table then (INV-29).
+
+use super::chain::{Chain, Followed, LogOfLastRun};
+use super::redo_table::RedoTable;
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::log::reader::EpochStart;
+use base::sync::Mutex;
+use base::{Lsn, PageNo};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The pages that lack redo.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) log: Arc<Log>,
+    pub(crate) epochs: Vec<EpochStart>,
+    /// No page lacks redo from below.
+    pub(crate) from: Lsn,
+    /// Where the log of the last run ends.
+    pub(crate) end: Lsn,
+    pub(crate) pages_path: PathBuf,
+    pages: Mutex<PendingPages>,
+}
+
+#[derive(Debug)]
+struct PendingPages {
+    table: RedoTable,
+    /// Pages that replay works on now.
+    in_replay: BTreeSet<PageNo>,
+}
+
+impl Pending {
+    /// `table` names the pages that may lack redo from `from` to `end`.
+    pub(crate) fn new(
+        log: &Arc<Log>,
+        epochs: &[EpochStart],
+        (from, end): (Lsn, Lsn),
+        pages_path: PathBuf,
+        table: RedoTable,
+    ) -> Arc<Pending> {
+        Arc::new(Pending {
+            log: Arc::clone(log),
+            epochs: epochs.to_vec(),
+            from,
+            end,
+            pages_path,
+            pages: Mutex::new(PendingPages { table, in_replay: BTreeSet::new() }),
+        })
+    }
+
+    /// Returns the LSN of the last change that the page may lack.
+    pub(crate) fn last(&self, page: PageNo) -> Option<Lsn> {
+        self.pages.lock().table.last(page)
+    }
+
+    /// Notes that the page lacks nothing any more.
+    pub(crate) fn done(&self, page: PageNo) {
+        self.pages.lock().table.done(page);
+    }
+
+    /// Whether the page lacks redo, or replay may be about to read it. A "no" lasts.
+    pub(crate) fn is_pending(&self, page: PageNo) -> bool {
+        let pages = self.pages.lock();
+        pages.table.last(page).is_some() || pages.in_replay.contains(&page)
+    }
+
+    /// Says that replay begins to work on those of the pages that are pending, and returns them.
+    pub(crate) fn begin_replay(&self, pages: impl Iterator<Item = PageNo>) -> Vec<PageNo> {
+        let mut state = self.pages.lock();
+        let pending: Vec<PageNo> = pages.filter(|page| state.table.last(*page).is_some()).collect();
+        state.in_replay.extend(&pending);
+        pending
+    }
+
+    /// Says that replay has ended its work on these pages until it meets them again. They ascend.
+    pub(crate) fn end_replay(&self, pages: &[PageNo]) {
+        let mut state = self.pages.lock();
+        state.in_replay.retain(|page| pages.binary_search(page).is_err());
+    }
+
+    /// Says that all redo has been applied: no page is pending.
+    pub(crate) fn all_done(&self) {
+        self.pages.lock().table = RedoTable::default();
+    }
+
+    fn log_of_last_run(&self) -> LogOfLastRun<'_> {
+        LogOfLastRun {
+            segments: self.log.segments(),
+            epochs: &self.epochs,
+            from: self.from,
+            pages_path: &self.pages_path,
+        }
+    }
+
+    /// Finds what a page whose last change is at `last` lacks behind its image of LSN `image`.
+    /// `None`: there is no image, and redo does not make the page anew.
+    pub(crate) fn redo(&self, page: PageNo, last: Lsn, image: Option<Lsn>) -> Result<Option<Chain>> {
+        match self.log_of_last_run().follow(page, last, image)? {
+            Followed::Whole(chain) => Ok(Some(chain)),
+            Followed::NeedsImage(_) => Ok(None),
+            Followed::LostWrite(lsn, expected) => {
+                let is = image.unwrap_or(Lsn::ZERO);
+                let what = format!(
+                    "{page:?}, redo at LSN {lsn}: the page is at LSN {is}, the change expects {expected}: a write was lost"
+                );
+                Err(Error::corrupt(&self.pages_path, what))
+            }
+        }
+    }
+
+    /// The error for a page that has no whole image and needs one.
+    pub(crate) fn no_image(&self, page: PageNo) -> Error {
+        let what = format!("{page:?}: the file has no whole image of it, and redo needs one");
+        Error::corrupt(&self.pages_path, what)
+    }
+
+    /// Applies redo to the page. Returns the LSN of the first change.
+    pub(crate) fn apply(&self, chain: &Chain, bytes: &mut [u8]) -> Result<Lsn> {
+        self.log_of_last_run().apply(chain, bytes)
+    }
+}

@@ -62,6 +62,11 @@ pub(crate) fn recovery_redo_bytes(snapshot: &Snapshot) -> u64 {
     value(snapshot, "recovery_redo_bytes")
 }
 
+/// Returns the redo of the last run that is still to be applied, bytes.
+pub(crate) fn recovery_left_bytes(snapshot: &Snapshot) -> u64 {
+    value(snapshot, "recovery_left_bytes")
+}
+
 /// Returns how many aborted transactions are not yet fully reverted.
 pub(crate) fn being_reverted(snapshot: &Snapshot) -> u64 {
     value(snapshot, "aborted_transactions")

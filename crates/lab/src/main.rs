@@ -3,8 +3,8 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
-//! `crash` is the experiment that kills a process and checks its commits, `bench` has one benchmark
-//! in each file.
+//! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
+//! its commits, `bench` has one benchmark in each file.
 
 mod bench;
 mod cli;
@@ -12,6 +12,7 @@ mod crash;
 mod driver;
 mod failure;
 mod figures;
+mod law;
 mod progress;
 mod recorder;
 mod recording;

@@ -56,6 +56,7 @@ pub(crate) struct Request {
     pub(crate) isolation: String,
     pub(crate) page_bytes: u32,
     pub(crate) pool_bytes: u64,
+    pub(crate) law: String,
     pub(crate) rate: Option<f64>,
 }
 
@@ -298,6 +299,9 @@ impl RunResult {
     }
 
     fn add_flow_control(&self, out: &mut TableLines) {
+        if self.request.law != "millpond" {
+            out.line("law", self.request.law.clone());
+        }
         let age = &self.checkpoint_age_bytes;
         out.line(
             "checkpoint age",

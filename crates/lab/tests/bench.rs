@@ -16,6 +16,7 @@ const TINY: &[&str] = &[
     "hot-rows --threads 4 --seconds 0.2 --random-only",
     "hot-versions --seconds 1",
     "idle --idle 20 --threads 2 --seconds 0.02",
+    "laws --seconds 1 --warmup 0 --threads 4 --tables 2 --rows 500 --pool 32MiB --redo-capacity 16MiB",
     "long-snapshot --seconds 0.3 --writers 2",
     "long-snapshot --seconds 0.3 --writers 1 --durable",
     "long-values --value 1MiB --values 2 --pool 32MiB",
@@ -88,6 +89,10 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         ("queue --seconds soon", "soon"),
         ("queue 10", "10"),
         ("idle --threads 65", "--threads"),
+        ("laws --seconds 0", "--seconds"),
+        ("laws --server oracle", "oracle"),
+        ("laws --io-capacity 5000 --io-capacity-max 4000", "--io-capacity-max 4000"),
+        ("laws --report no/such/report", "no/such"),
         ("long-values --value 5MB", "5MB"),
         ("long-values --value 1500KiB", "1MiB"),
         ("long-snapshot --durable yes", "yes"),
@@ -99,6 +104,27 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         assert!(complaint.contains(word), "millpond bench {args} does not name {word:?}: {complaint}");
     }
     assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
+fn the_report_of_both_laws_is_a_page_and_a_plot() {
+    let scratch = Scratch::new("bench-laws");
+    let out = scratch.ok(
+        "bench laws --seconds 2 --warmup 0 --threads 4 --tables 2 --rows 500 --pool 32MiB --redo-capacity 16MiB \
+         --server mysql --io-capacity 300 --report out",
+    );
+    assert_eq!(scratch.names(), ["out"]);
+    let read = |name: &str| std::fs::read_to_string(scratch.0.join("out").join(name)).unwrap();
+    let (page, plot) = (read("index.html"), read("laws.svg"));
+    let innodb = "InnoDB's, mysql, io_capacity 300, io_capacity_max 2000";
+    for word in ["Millpond's", innodb, "worst of the median", "stops", "delayed or stopped"] {
+        let escaped = word.replace('\'', "&#39;");
+        assert!(out.contains(word) && page.contains(&escaped), "{word}: {out}");
+    }
+    assert!(plot.contains("InnoDB&#39;s, mysql") && page.contains("laws.svg"), "{plot}");
+    // A second report replaces the first.
+    scratch.ok("bench laws --seconds 1 --warmup 0 --threads 1 --tables 1 --rows 50 --report out");
+    assert!(!read("index.html").contains("mysql"));
 }
 
 #[test]

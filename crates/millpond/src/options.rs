@@ -1,6 +1,9 @@
 //! The options of opening a database: plain data, checked once.
 
+mod law;
+
 use crate::error::{Error, Result};
+pub use law::{InnodbLaw, Law};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,6 +56,7 @@ pub struct Options {
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
     pub(crate) recorder_interval: Duration,
+    pub(crate) law: Law,
     pub(crate) tuning: Tuning,
 }
 
@@ -128,6 +132,7 @@ impl Options {
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
             recorder_interval: Duration::from_secs(1),
+            law: Law::Millpond,
             tuning: Tuning::default(),
         }
     }
@@ -242,6 +247,14 @@ impl Options {
         self
     }
 
+    /// The law of flow control. Default: Millpond's. InnoDB's law is for comparisons on the same
+    /// engine. It may be another one at each open.
+    #[must_use]
+    pub fn law(mut self, law: Law) -> Options {
+        self.law = law;
+        self
+    }
+
     /// Holds the cleaner back until the redo since the checkpoint reaches this many bytes. For
     /// crash experiments.
     #[doc(hidden)]
@@ -299,6 +312,7 @@ impl Options {
         if self.recovery_target.is_zero() {
             return misuse("a recovery target of 0: recovery takes time".into());
         }
+        self.law.validate()?;
         let interval = self.recorder_interval;
         if !interval.is_zero() && interval < RECORDER_INTERVAL_MIN {
             return misuse(format!(

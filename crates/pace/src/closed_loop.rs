@@ -14,6 +14,8 @@ use expect_test::{Expect, expect};
 use std::collections::VecDeque;
 use std::fmt::Write;
 
+mod innodb;
+
 const MIB: u64 = 1 << 20;
 const STEP_US: u64 = 1000;
 /// Redo of one row change.
@@ -149,14 +151,18 @@ impl World {
             }
             self.next_ns = next_ns;
             self.demand_carry -= 1.0;
-            let page = self.rng.below(self.first_dirty.len() as u64) as usize;
-            if self.first_dirty[page] == 0 {
-                self.first_dirty[page] = self.end_lsn;
-                self.queue.push_back((self.end_lsn, page));
-            }
-            self.end_lsn += ROW_BYTES;
+            self.change_row();
             second.rows += 1;
         }
+    }
+
+    fn change_row(&mut self) {
+        let page = self.rng.below(self.first_dirty.len() as u64) as usize;
+        if self.first_dirty[page] == 0 {
+            self.first_dirty[page] = self.end_lsn;
+            self.queue.push_back((self.end_lsn, page));
+        }
+        self.end_lsn += ROW_BYTES;
     }
 
     fn buckets(&self) -> Vec<DirtyBucket> {
@@ -201,27 +207,54 @@ impl World {
         self.next_governor_us = self.now_us + plan.next_step_us;
         let (mut ios, mut pages) = (0, 0u64);
         while pages < plan.page_quota && self.device_ios_per_s > 0.0 {
-            let Some((lsn, page)) = self.queue.pop_front() else { break };
-            if self.first_dirty[page] != lsn {
-                continue;
-            }
-            let block = page / NEIGHBOURS * NEIGHBOURS;
-            let end = (block + NEIGHBOURS).min(self.first_dirty.len());
-            for first in &mut self.first_dirty[block..end] {
-                pages += u64::from(*first != 0);
-                *first = 0;
-            }
-            ios += 1;
+            let Some(cleaned) = self.clean_oldest(NEIGHBOURS) else { break };
+            (ios, pages) = (ios + 1, pages + cleaned);
         }
-        while self.queue.front().is_some_and(|(lsn, page)| self.first_dirty[*page] != *lsn) {
-            self.queue.pop_front();
-        }
-        self.checkpoint_lsn = self.queue.front().map_or(self.end_lsn, |(lsn, _)| *lsn);
+        self.move_checkpoint();
         if ios > 0 {
             self.pages_per_io += (pages as f64 / ios as f64 - self.pages_per_io) * 0.1;
         }
         second.ios += ios;
         second.pages += pages;
+    }
+
+    /// Cleans the oldest dirty page and those in its block of `neighbours` pages with one I/O.
+    /// Returns how many pages; `None` if no page is dirty.
+    fn clean_oldest(&mut self, neighbours: usize) -> Option<u64> {
+        self.forget_clean();
+        let (_, page) = self.queue.pop_front()?;
+        let block = page / neighbours * neighbours;
+        let end = (block + neighbours).min(self.first_dirty.len());
+        let neighbours = &mut self.first_dirty[block..end];
+        let dirty = neighbours.iter().filter(|first| **first != 0).count();
+        neighbours.fill(0);
+        Some(dirty as u64)
+    }
+
+    fn move_checkpoint(&mut self) {
+        self.forget_clean();
+        self.checkpoint_lsn = self.queue.front().map_or(self.end_lsn, |(lsn, _)| *lsn);
+    }
+
+    fn forget_clean(&mut self) {
+        while self.queue.front().is_some_and(|(lsn, page)| self.first_dirty[*page] != *lsn) {
+            self.queue.pop_front();
+        }
+    }
+
+    /// Sets what a line of a script says. Returns its seconds.
+    fn set(&mut self, line: &str) -> u64 {
+        let mut words = line.split_whitespace();
+        let seconds = words.next().unwrap().parse().unwrap();
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap();
+            match key {
+                "demand" => self.demand_per_s = value.parse().unwrap(),
+                "device" => self.device_ios_per_s = value.parse().unwrap(),
+                _ => panic!("unknown word {word}"),
+            }
+        }
+        seconds
     }
 }
 
@@ -232,16 +265,7 @@ fn check(world: &mut World, script: &str, expected: &Expect) -> Vec<u64> {
     let mut out = String::from("  s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages\n");
     let mut n = 0;
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
-        let mut words = line.split_whitespace();
-        let seconds: u64 = words.next().unwrap().parse().unwrap();
-        for word in words {
-            let (key, value) = word.split_once('=').unwrap();
-            match key {
-                "demand" => world.demand_per_s = value.parse().unwrap(),
-                "device" => world.device_ios_per_s = value.parse().unwrap(),
-                _ => panic!("unknown word {word}"),
-            }
-        }
+        let seconds = world.set(line);
         let _ = writeln!(out, "{line}");
         for _ in 0..seconds {
             let s = world.run_second();

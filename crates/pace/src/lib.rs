@@ -17,6 +17,7 @@ pub mod governor;
 pub mod growth;
 pub mod heap_trim;
 pub mod history;
+pub mod innodb;
 pub mod segments;
 pub mod smoothed_rate;
 pub mod thresholds;

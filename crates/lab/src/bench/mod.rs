@@ -17,6 +17,7 @@ pub(crate) mod hogs;
 pub(crate) mod hot_rows;
 pub(crate) mod hot_versions;
 pub(crate) mod idle;
+pub(crate) mod laws;
 pub(crate) mod long_snapshot;
 pub(crate) mod long_values;
 pub(crate) mod many_locks;

@@ -9,6 +9,7 @@ use crate::bench::hogs::Hogs;
 use crate::bench::hot_rows::HotRows;
 use crate::bench::hot_versions::HotVersions;
 use crate::bench::idle::Idle;
+use crate::bench::laws::Laws;
 use crate::bench::long_snapshot::LongSnapshot;
 use crate::bench::long_values::LongValues;
 use crate::bench::many_locks::ManyLocks;
@@ -47,6 +48,7 @@ enum Benchmark {
     HotRows(HotRows),
     HotVersions(HotVersions),
     Idle(Idle),
+    Laws(Laws),
     LongSnapshot(LongSnapshot),
     LongValues(LongValues),
     ManyLocks(ManyLocks),
@@ -76,6 +78,7 @@ impl Bench {
             Benchmark::HotRows(bench) => bench.run(),
             Benchmark::HotVersions(bench) => bench.run(),
             Benchmark::Idle(bench) => bench.run(),
+            Benchmark::Laws(bench) => bench.run(),
             Benchmark::LongSnapshot(bench) => bench.run(),
             Benchmark::LongValues(bench) => bench.run(),
             Benchmark::ManyLocks(bench) => bench.run(),

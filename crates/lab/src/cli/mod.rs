@@ -9,7 +9,7 @@ mod recover;
 mod run;
 
 use crate::failure::Outcome;
-use crate::figures::{being_reverted, recovery_ms};
+use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
 use crate::run_dir::existing_database;
 use crate::stop;
 use clap::{ArgAction, Parser, Subcommand};
@@ -95,7 +95,7 @@ pub(crate) fn check_database(db: &millpond::Db) -> Outcome<String> {
 pub(crate) fn wait_recovered(db: &millpond::Db) -> Outcome<u64> {
     loop {
         let snapshot = db.metrics();
-        if being_reverted(&snapshot) == 0 {
+        if being_reverted(&snapshot) == 0 && recovery_left_bytes(&snapshot) == 0 {
             return Ok(recovery_ms(&snapshot));
         }
         stop::check()?;

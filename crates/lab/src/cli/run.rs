@@ -4,6 +4,7 @@ use super::{check_database, print};
 use crate::driver::{Pace, drive};
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
+use crate::law::LawFlags;
 use crate::progress::Progress;
 use crate::report::{self, RunReport};
 use crate::result::{Request, RunContext, RunResult, write_json};
@@ -57,6 +58,8 @@ pub(crate) struct Run {
     /// Fixes the redo capacity instead
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     redo_capacity: Option<u64>,
+    #[command(flatten)]
+    law: LawFlags,
     /// When a commit returns: when synced; at most 1 s or 4 MiB before the sync; at once
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
     durability: DurabilityFlag,
@@ -136,6 +139,7 @@ impl Run {
             check_writable(file)?;
         }
         let params = self.params();
+        let options = self.options().law(self.law.law()?);
         let mut workload = workload::build(self.workload, params);
         if self.seconds.is_zero() && !workload.has_an_end() {
             return Err(Failure::misuse("--seconds 0 would measure nothing"));
@@ -161,8 +165,8 @@ impl Run {
         };
         let mut progress = Progress::on_stderr();
         let db = match &run_dir {
-            Some(run_dir) => self.options().open(run_dir.dir())?,
-            None => self.options().open_in_memory()?,
+            Some(run_dir) => options.open(run_dir.dir())?,
+            None => options.open_in_memory()?,
         };
         let durable_device = db.is_durable();
         let mut load_seconds = 0.0;
@@ -285,6 +289,7 @@ impl Run {
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
             ("redo log", redo),
+            ("law", self.law.show()),
             (
                 "durability",
                 if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
@@ -315,6 +320,7 @@ impl Run {
             isolation: flag_name(&self.isolation),
             page_bytes: self.page,
             pool_bytes: self.pool,
+            law: self.law.show(),
             rate: self.rate,
         }
     }

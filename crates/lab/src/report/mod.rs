@@ -2,15 +2,16 @@
 //! other file.
 //!
 //! `chart` is a plot as data; `svg`, `histogram` and `timeline` draw; `axis` makes scales and
-//! labels; `plot` is their common trait; `page` assembles the page; `run` and `crash` define the
-//! contents. All of these are pure. Only `dir` accesses the files of a report, and `machine` reads
-//! facts about the machine.
+//! labels; `plot` is their common trait; `page` assembles the page; `run`, `crash` and `laws`
+//! define the contents. All of these are pure. Only `dir` accesses the files of a report, and
+//! `machine` reads facts about the machine.
 
 mod axis;
 mod chart;
 mod crash;
 mod dir;
 mod histogram;
+mod laws;
 mod machine;
 mod page;
 mod plot;
@@ -20,6 +21,7 @@ mod timeline;
 
 pub(crate) use crash::CrashReport;
 pub(crate) use dir::ReportDir;
+pub(crate) use laws::LawsReport;
 pub(crate) use machine::facts as machine_facts;
 pub(crate) use page::Origin;
 pub(crate) use run::RunReport;
@@ -29,7 +31,7 @@ use std::path::Path;
 
 /// Returns the names of all files that a report of any command may have.
 fn names() -> Vec<String> {
-    let plots = run::PLOTS.iter().chain(crash::PLOTS).map(|id| plot_file(id));
+    let plots = run::PLOTS.iter().chain(crash::PLOTS).chain(laws::PLOTS).map(|id| plot_file(id));
     plots.chain(["samples.json", "samples.csv", dir::PAGE].map(str::to_owned)).collect()
 }
 

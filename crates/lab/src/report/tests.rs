@@ -78,6 +78,7 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
         isolation: "repeatable-read".into(),
         page_bytes: 8192,
         pool_bytes: 128 << 20,
+        law: "millpond".into(),
         rate: None,
     };
     let around = RunContext { load_seconds: 1.0, durable_device, check: "ok".into() };

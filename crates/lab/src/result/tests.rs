@@ -54,6 +54,7 @@ fn sample() -> RunResult {
         isolation: "repeatable-read".into(),
         page_bytes: 8192,
         pool_bytes: 512 << 20,
+        law: "millpond".into(),
         rate: None,
     };
     let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
@@ -99,6 +100,8 @@ fn a_run_without_changes_or_syncs_has_no_ratio() {
     for sentence in ["a memory file system", "refuses direct I/O", "io_uring is not to be had"] {
         assert!(result.table().contains(sentence), "{sentence}");
     }
+    result.request.law = "innodb, io_capacity 200".into();
+    assert!(result.table().contains("\nlaw             innodb, io_capacity 200\n"), "{}", result.table());
     result.request.ephemeral = true;
     let table = result.table();
     for sentence in ["sync commits in memory", "nothing is durable"] {

@@ -102,7 +102,8 @@ pub(super) fn build(
     let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
     let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
     let shared = Arc::new(Shared {
-        flusher: Flusher::new(context, &log, pool, files, doublewrite),
+        flusher: Flusher::new(context, &log, pool, files, doublewrite, options.law.innodb()),
+        innodb: options.law.innodb(),
         writers: PageWriters::default(),
         has_writers: !options.tuning.no_threads,
         checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),

@@ -9,6 +9,7 @@ use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
+use pace::innodb::points;
 use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
 
@@ -120,8 +121,14 @@ impl Shared {
                 marks.capacity,
                 segments.end()
             );
+            let marks = self.marks_by_law(marks, segments::redo_bytes(most, payload));
             (marks, segments::grows_above(have, most, payload))
         })
+    }
+
+    /// Returns the marks that the law has for a log of `log_bytes`, from Millpond's.
+    pub(super) fn marks_by_law(&self, own: Thresholds, log_bytes: u64) -> Thresholds {
+        self.innodb.map_or(own, |law| points::marks(law.server, own, log_bytes))
     }
 
     /// Makes the files that every log needs. If the disk has no space for them, the files of a log

@@ -19,6 +19,8 @@ use pace::budget::{BUDGET_US_PER_S, WriteCost};
 use pace::checkpoint::{pays, worth_writing};
 use pace::free_frames::free_frame_reserve;
 use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Governor};
+use pace::innodb::cleaner::InnodbCleaner;
+use pace::innodb::{Settings, lru};
 use pace::smoothed_rate::SmoothedRate;
 use pace::thresholds::thresholds;
 
@@ -31,9 +33,15 @@ const THREADS_MIN: u64 = 4;
 /// So much of the wanted cleaning may be ordered and not done yet, seconds.
 const BACKLOG_S: f64 = 0.1;
 
+/// Decides how many pages to clean, by the law of the database.
+enum Planner {
+    Millpond(Governor),
+    Innodb(InnodbCleaner),
+}
+
 /// What the cleaner remembers between steps.
 pub(super) struct Cleaner {
-    governor: Governor,
+    planner: Planner,
     active_threads: ActiveThreads,
     /// What a page that is cleaned for the checkpoint costs, and a victim.
     page_cost: WriteCost,
@@ -47,9 +55,13 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    pub(super) fn new() -> Cleaner {
+    /// A cleaner under InnoDB's law with these settings, or under Millpond's.
+    pub(super) fn new(innodb: Option<Settings>) -> Cleaner {
         Cleaner {
-            governor: Governor::new(),
+            planner: match innodb {
+                None => Planner::Millpond(Governor::new()),
+                Some(settings) => Planner::Innodb(InnodbCleaner::new(settings)),
+            },
             active_threads: ActiveThreads::new(),
             page_cost: WriteCost::new(),
             victim_cost: WriteCost::new(),
@@ -73,7 +85,8 @@ impl Shared {
         self.report_reserve();
         self.learn(c);
         // Without space to harden undo the checkpoint cannot move, but frames are still needed.
-        let moved = self.allow_transient(self.move_checkpoint(c, now_us))?;
+        let moved =
+            if self.is_in_round() { Ok(()) } else { self.allow_transient(self.move_checkpoint(c, now_us))? };
         let plan = self.make_plan(c, now_us);
         let worked = self.supply_frames(c, &plan) | self.clean_oldest(now_us, &plan);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
@@ -143,14 +156,19 @@ impl Shared {
         self.active_threads
             .store(c.active_threads.update(now_us, self.threads_in_calls()), Ordering::Relaxed);
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
-        let marks = thresholds(self.redo_room(now_us).allowed, threads);
+        let own = thresholds(self.redo_room(now_us).allowed, threads);
+        let marks = self.marks_by_law(own, own.capacity);
         self.store.metrics.set(M::CheckpointAgeTarget, marks.target);
-        pool.set_free_reserve(free_frame_reserve(threads, frames).high as usize);
+        let reserve = match self.innodb {
+            None => free_frame_reserve(threads, frames).high,
+            Some(settings) => lru::wanted_free(&settings, frames),
+        };
+        pool.set_free_reserve(reserve as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
         let held_back = end.since(checkpoint) < self.hold_cleaning_until;
         let slices: Vec<DirtyBucket> =
             c.slices.iter().map(|(end, pages)| DirtyBucket { end_lsn: end.0, pages: *pages }).collect();
-        c.governor.step(&CleanerSample {
+        let mut sample = CleanerSample {
             now_us,
             end_lsn: end.0,
             checkpoint_lsn: checkpoint.0,
@@ -164,7 +182,21 @@ impl Shared {
             dirty_victims: c.dirty_victims,
             us_per_page: c.page_cost.us(),
             us_per_victim: c.victim_cost.us(),
-        })
+        };
+        match &mut c.planner {
+            Planner::Millpond(governor) => governor.step(&sample),
+            Planner::Innodb(cleaner) => {
+                // Where writers stop now: the log may have fewer files than it is allowed.
+                sample.thresholds.hard = marks.hard.min(self.admission.marks().hard);
+                cleaner.step(&sample, self.writers.is_writing_oldest())
+            }
+        }
+    }
+
+    /// Returns whether the checkpoint waits for the end of a round of page writes (Fl8). Where the
+    /// reserve is spent it does not wait.
+    pub(super) fn is_in_round(&self) -> bool {
+        self.innodb.is_some() && self.writers.is_writing_oldest() && !self.reserve_is_spent()
     }
 
     /// Fills the free list with clean pages that it evicts, and orders writes of dirty ones.

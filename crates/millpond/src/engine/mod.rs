@@ -42,6 +42,7 @@ pub(crate) use create::Paths;
 use growth::Growth;
 use metrics::{Force, M, SyncReason};
 use pace::heap_trim::HeapTrim;
+use pace::innodb::Settings;
 use replaying::Replaying;
 use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
@@ -84,6 +85,8 @@ struct Shared {
     txns: Arc<Txns>,
     flusher: Flusher,
     writers: PageWriters,
+    /// The settings of InnoDB's law; `None` under Millpond's (Fl8).
+    innodb: Option<Settings>,
     /// False in tests that take the steps of the cleaner themselves.
     has_writers: bool,
     checkpointer: Checkpointer,
@@ -166,7 +169,7 @@ impl Engine {
             self.shared.start_steps(writer, Shared::writer_step)?;
         }
         self.shared.start(Worker::Log, |shared, parker, stop| shared.store.log.serve(parker, stop))?;
-        let mut cleaner = Cleaner::new();
+        let mut cleaner = Cleaner::new(self.shared.innodb);
         self.shared.start_steps(Worker::Cleaner, move |shared| shared.clean(&mut cleaner).map(Pause::us))
     }
 

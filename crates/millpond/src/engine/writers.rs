@@ -56,6 +56,8 @@ struct Orders {
     oldest: Option<OldestOrder>,
     /// When the first of the orders came that are open in `oldest`.
     since_us: u64,
+    /// Batches of the oldest pages that are being written.
+    in_hand: u32,
     /// The last batch was for free frames.
     freed_last: bool,
     written: Written,
@@ -126,6 +128,7 @@ impl PageWriters {
             orders.oldest = None;
         }
         orders.since_us = now_us;
+        orders.in_hand += 1;
         Some(Part::Oldest(part))
     }
 
@@ -137,6 +140,7 @@ impl PageWriters {
     /// Notes a batch of the oldest pages, and what it was asked for.
     fn note_oldest(&self, ordered: OldestOrder, written: BatchWritten) {
         let mut orders = self.orders.lock();
+        orders.in_hand -= 1;
         orders.written.oldest.push(written);
         if written.pages == 0 {
             // None is left, or other threads have them in hand.
@@ -145,6 +149,12 @@ impl PageWriters {
             // Neighbours count, and some pages were latched.
             left.pages = (left.pages + ordered.pages).saturating_sub(written.pages);
         }
+    }
+
+    /// Returns whether some of the oldest pages that were ordered are not written yet.
+    pub(super) fn is_writing_oldest(&self) -> bool {
+        let orders = self.orders.lock();
+        orders.oldest.is_some() || orders.in_hand > 0
     }
 
     /// Returns the batches that were written since the last call.
@@ -197,7 +207,9 @@ impl Shared {
         while self.write_ordered()? {
             self.learn(c);
             let now_us = self.clock.now_us();
-            self.move_checkpoint(c, now_us)?;
+            if !self.is_in_round() {
+                self.move_checkpoint(c, now_us)?;
+            }
             self.update_admission(c, now_us);
         }
         Ok(())
@@ -261,6 +273,21 @@ mod tests {
         writers.note_oldest(asked, wrote(0));
         assert_eq!(take(&writers, 90_000), None, "no page is left");
         assert_eq!(writers.take_written().oldest, [wrote(70), wrote(140), wrote(0)]);
+    }
+
+    #[test]
+    fn the_oldest_are_being_written_until_the_last_batch_is() {
+        let writers = PageWriters::default();
+        assert!(!writers.is_writing_oldest());
+        victims(&writers);
+        assert!(!writers.is_writing_oldest());
+        assert_eq!(take(&writers, 0), Some(0));
+        order(&writers, 0, 150);
+        assert_eq!((take(&writers, 0), take(&writers, 20_000)), (Some(100), Some(50)));
+        writers.note_oldest(OldestOrder { pages: 50, ..ORDER }, wrote(50));
+        assert!(writers.is_writing_oldest(), "the first batch is still in hand");
+        writers.note_oldest(OldestOrder { pages: 100, ..ORDER }, wrote(100));
+        assert!(!writers.is_writing_oldest());
     }
 
     #[test]

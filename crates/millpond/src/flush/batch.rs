@@ -15,6 +15,7 @@ use crate::planted::{Bug, planted};
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
+use pace::innodb::{Neighbours, Settings};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub(crate) struct Flusher {
     path: PathBuf,
     doublewrite: Doublewrite,
     areas: Areas,
+    /// Which neighbours InnoDB's law writes; `None` under Millpond's.
+    innodb: Option<Neighbours>,
     /// Held while pages are chosen and copied, so that two batches do not choose the same ones.
     choosing: Mutex<()>,
     metrics: Arc<Metrics>,
@@ -69,13 +72,15 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// A flusher for the pages of `pool`, which are in `file` at `path`.
+    /// A flusher for the pages of `pool`, which are in `file` at `path`. `innodb`: the settings
+    /// of InnoDB's law, if it obeys that one.
     pub(crate) fn new(
         context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
         (file, path): (Arc<dyn File>, PathBuf),
         doublewrite: Doublewrite,
+        innodb: Option<Settings>,
     ) -> Flusher {
         let Context { vfs, metrics, poison } = context.clone();
         let areas = Areas::new(AREAS, doublewrite.slots() * pool.page_bytes());
@@ -87,6 +92,7 @@ impl Flusher {
             path,
             doublewrite,
             areas,
+            innodb: innodb.map(|settings| settings.flush_neighbors),
             choosing: Mutex::new(()),
             metrics,
             poison,
@@ -253,11 +259,11 @@ impl Flusher {
     /// Returns the sizes of runs in a batch that is written for this reason.
     fn shape(&self, force: Force) -> RunShape {
         let pages_in = |bytes: usize| (bytes / self.pool.page_bytes()) as u32;
-        let batch = self.batch_pages();
-        match force {
+        let longest = match force {
             // Only these frames are needed, and soon.
-            Force::FreeFrames => RunShape { longest: pages_in(NEIGHBOURHOOD_BYTES), batch },
-            _ => RunShape { longest: pages_in(RUN_BYTES), batch },
-        }
+            Force::FreeFrames if self.innodb.is_none() => pages_in(NEIGHBOURHOOD_BYTES),
+            _ => pages_in(RUN_BYTES),
+        };
+        RunShape { longest, innodb: self.innodb, batch: self.batch_pages() }
     }
 }

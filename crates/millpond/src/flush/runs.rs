@@ -4,13 +4,17 @@
 
 use super::batch::BatchLimit;
 use base::PageNo;
+use pace::innodb::Neighbours;
 use std::collections::BTreeSet;
 
 /// The sizes of runs, in pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunShape {
-    /// The longest run.
+    /// The longest run. Under InnoDB's law runs lie in areas of so many pages, and do not leave
+    /// them.
     pub(super) longest: u32,
+    /// Which pages of its area InnoDB's law writes with a page; `None` under Millpond's.
+    pub(super) innodb: Option<Neighbours>,
     /// The most pages of a batch.
     pub(super) batch: usize,
 }
@@ -34,8 +38,24 @@ pub(super) fn runs(
         }
         ios += 1;
         runs.all.insert(page);
-        let above = runs.grow(shape.longest - 1, |n| page.0.checked_add(n));
-        runs.grow(shape.longest - 1 - above, |n| page.0.checked_sub(n));
+        let in_area = page.0 % shape.longest;
+        let above_in_area = shape.longest - 1 - in_area;
+        match shape.innodb {
+            None => {
+                let above = runs.grow(shape.longest - 1, |n| page.0.checked_add(n));
+                runs.grow(shape.longest - 1 - above, |n| page.0.checked_sub(n));
+            }
+            Some(Neighbours::Off) => {}
+            Some(Neighbours::Contiguous) => {
+                runs.grow(above_in_area, |n| page.0.checked_add(n));
+                runs.grow(in_area, |n| page.0.checked_sub(n));
+            }
+            Some(Neighbours::All) => {
+                for n in (0..shape.longest).filter_map(|n| (page.0 - in_area).checked_add(n)) {
+                    runs.add_dirty(PageNo(n));
+                }
+            }
+        }
     }
     runs.all
 }
@@ -55,11 +75,16 @@ impl<D: Fn(PageNo) -> bool> Runs<D> {
     /// many pages away. Returns how far it got.
     fn grow(&mut self, most: u32, at: impl Fn(u32) -> Option<u32>) -> u32 {
         for n in 1..=most {
-            let page = at(n).map(PageNo).filter(|page| !self.all.contains(page) && (self.is_dirty)(*page));
-            let Some(page) = page.filter(|_| !self.is_full()) else { return n - 1 };
-            self.all.insert(page);
+            if !at(n).is_some_and(|page| self.add_dirty(PageNo(page))) {
+                return n - 1;
+            }
         }
         most
+    }
+
+    /// Adds a page if it is dirty and the batch is not full. Returns whether it did.
+    fn add_dirty(&mut self, page: PageNo) -> bool {
+        !self.is_full() && !self.all.contains(&page) && (self.is_dirty)(page) && self.all.insert(page)
     }
 }
 
@@ -71,7 +96,11 @@ mod tests {
     /// `file` is a letter for each page: `d` dirty, `.` not. Prints the file with the pages of the
     /// batch for the wanted pages in capitals.
     fn check(limit: BatchLimit, script: &str, expected: &Expect) {
-        let shape = RunShape { longest: 8, batch: 10 };
+        check_shape(None, limit, script, expected);
+    }
+
+    fn check_shape(innodb: Option<Neighbours>, limit: BatchLimit, script: &str, expected: &Expect) {
+        let shape = RunShape { longest: 8, innodb, batch: 10 };
         let mut out = String::new();
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (file, wanted) = line.split_once(':').unwrap();
@@ -109,6 +138,43 @@ mod tests {
                 dddddddddddddddd: 0 15 -> DDDDDDDDddddddDD
             "#]],
         );
+    }
+
+    #[test]
+    fn neighbours_as_innodb_has_them() {
+        let script = "
+            dddddddddddddddd: 5
+            dddd.dd.ddd.dddd: 5 9
+            dddd.dd.dddddddd: 7
+            ";
+        for (neighbours, expected) in [
+            (
+                Neighbours::Off,
+                expect![[r#"
+                dddddddddddddddd: 5 -> dddddDdddddddddd
+                dddd.dd.ddd.dddd: 5 9 -> dddd.Dd.dDd.dddd
+                dddd.dd.dddddddd: 7 -> dddd.ddDdddddddd
+            "#]],
+            ),
+            (
+                Neighbours::Contiguous,
+                expect![[r#"
+                dddddddddddddddd: 5 -> DDDDDDDDdddddddd
+                dddd.dd.ddd.dddd: 5 9 -> dddd.DD.DDD.dddd
+                dddd.dd.dddddddd: 7 -> dddd.DDDdddddddd
+            "#]],
+            ),
+            (
+                Neighbours::All,
+                expect![[r#"
+                dddddddddddddddd: 5 -> DDDDDDDDdddddddd
+                dddd.dd.ddd.dddd: 5 9 -> DDDD.DD.DDD.Dddd
+                dddd.dd.dddddddd: 7 -> DDDD.DDDdddddddd
+            "#]],
+            ),
+        ] {
+            check_shape(Some(neighbours), BatchLimit::NONE, script, &expected);
+        }
     }
 
     #[test]

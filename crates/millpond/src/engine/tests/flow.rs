@@ -21,6 +21,7 @@ use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
 mod capacity;
+mod law;
 mod rest;
 mod tiny_pool;
 
@@ -157,7 +158,7 @@ impl World {
             device,
             engine,
             tree,
-            cleaner: Cleaner::new(),
+            cleaner: Cleaner::new(options.law.innodb()),
             next_clean_us: 0,
             rng: Prng::new(5),
             rows,

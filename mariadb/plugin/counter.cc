@@ -5,6 +5,25 @@
 
 namespace millpond {
 
+namespace {
+
+// Sets the first of the wanted values that is `next` or greater, and how many there are. This is how
+// the engine takes them.
+void choose_numbers(uint64_t next, millpond_counter *counter) {
+  const uint64_t increment = counter->increment ? counter->increment : 1;
+  const uint64_t offset = counter->offset > increment ? 0 : counter->offset;
+  if (next < offset) next = offset;
+  const uint64_t beyond = (next - offset) % increment;
+  const uint64_t missing = beyond ? increment - beyond : 0;
+  counter->granted = 0;
+  if (next > counter->max || counter->max - next < missing) return;
+  counter->first = next + missing;
+  const uint64_t most = (counter->max - counter->first) / increment;
+  counter->granted = counter->count > most ? most + 1 : counter->count;
+}
+
+}  // namespace
+
 // How the statement shares the counter with others (millpond_autoinc_lock_mode). INSERT and REPLACE
 // with a list of rows take as many numbers as they have rows at once. Other statements guess, and so
 // have consecutive numbers only if nobody else takes some in between.
@@ -73,6 +92,25 @@ uint64_t Handler::counter_after(Field *field) {
   return next > used && next <= field->get_max_int_value() ? next : used + 1;
 }
 
+// Takes values of the table's counter as millpond_autoinc_lock_mode says.
+int Handler::take_numbers(millpond_counter *counter) {
+  const CounterLock lock = counter_lock();
+  if (lock == CounterLock::NONE) return millpond_counter_take(table_->rows(), counter);
+  if (settings::autoinc_lock_mode() != 0) {
+    const bool always = lock == CounterLock::ALWAYS;
+    return millpond_counter_take_locked(
+        session_->txn(), table_->rows(),
+        always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED, counter);
+  }
+  // No other statement takes numbers until this one ends. So the values stay in the counter, and each
+  // row that is stored raises it: a row that fails uses none.
+  int rc = millpond_counter_lock(session_->txn(), table_->rows(), MILLPOND_COUNTER_LOCK_KIND_ALWAYS);
+  uint64_t next = 0;
+  if (rc == MILLPOND_RC_OK) rc = millpond_counter_next(table_->rows(), &next);
+  if (rc == MILLPOND_RC_OK) choose_numbers(next, counter);
+  return rc;
+}
+
 // Hands out values that are `offset` plus a multiple of `increment`.
 void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                  ulonglong *reserved) {
@@ -84,14 +122,7 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   if (numbered_rows_ == 0) numbered_rows_ = wanted ? wanted : 1;
   counter.count = numbered_rows_;
   counter.max = table->next_number_field->get_max_int_value();
-  const CounterLock lock = counter_lock();
-  const bool always = lock == CounterLock::ALWAYS;
-  int rc = lock == CounterLock::NONE
-               ? millpond_counter_take(table_->rows(), &counter)
-               : millpond_counter_take_locked(session_->txn(), table_->rows(),
-                                              always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS
-                                                     : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED,
-                                              &counter);
+  const int rc = take_numbers(&counter);
   counter_error_ = error_of(rc);
   if (rc != MILLPOND_RC_OK) {
     *first = ULONGLONG_MAX;

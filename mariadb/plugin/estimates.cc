@@ -127,8 +127,6 @@ double Handler::scan_time() {
 
 double Handler::read_time(uint index, uint ranges, ha_rows rows) {
   if (index != table->s->primary_key) return handler::read_time(index, ranges, rows);
-  // A row or two may be in as many pages.
-  if (rows <= 2) return static_cast<double>(rows);
   const double all = static_cast<double>(estimate_rows_upper_bound());
   if (all < static_cast<double>(rows)) return scan_time();
   return ranges + static_cast<double>(rows) / all * scan_time();

@@ -212,12 +212,21 @@ int Handler::extra(ha_extra_function operation) {
 
 int Handler::reset() {
   note_changes(false);
+  if (by_handler_) end_handler();
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
   keyread_ = replaces_ = false;
   numbered_rows_ = 0;
   many_ranges_.dsmrr_close();
   return 0;
+}
+
+// HANDLER has closed the table. Now its metadata lock does not keep the table from being dropped, so
+// the transaction must not either. Metadata locks of its own guard all other tables that it has read.
+void Handler::end_handler() {
+  by_handler_ = false;
+  Session *session = Session::existing(ha_thd());
+  if (session) session->release_tables();
 }
 
 int Handler::server_error_of(int rc) {

@@ -41,7 +41,10 @@ class Handler final : public handler {
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
   // HANDLER reads by the snapshot, as a query does.
-  void init_table_handle_for_HANDLER() override { lock_ = MILLPOND_LOCK_NONE; }
+  void init_table_handle_for_HANDLER() override {
+    lock_ = MILLPOND_LOCK_NONE;
+    by_handler_ = true;
+  }
   bool was_semi_consistent_read() override { return peek_ == Peek::SHOWN; }
 
   // What the optimizer asks (estimates.cc).
@@ -133,6 +136,7 @@ class Handler final : public handler {
   int use_session(THD *thd);
   bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
   void forget_cursors();
+  void end_handler();
   void note_changes(bool always);
 
   // sequence.cc: a sequence's row is read and changed in transactions of their own.
@@ -189,12 +193,14 @@ class Handler final : public handler {
   enum class CounterLock : uchar { NONE, IF_LOCKED, ALWAYS };
   CounterLock counter_lock() const;
   int lock_counter_for(uint64_t next);
+  int take_numbers(millpond_counter *counter);
 
   Table *table_ = nullptr;
   Session *session_ = nullptr;
   uint lock_ = MILLPOND_LOCK_NONE;
   uint wait_ = MILLPOND_WAIT_WAIT;
   bool keyread_ = false;
+  bool by_handler_ = false;  // HANDLER has opened the table for its reads.
   uint expected_index_ = MAX_KEY;  // The optimizer expects `expected_rows_` rows from a range of it.
   ulonglong expected_rows_ = 0;
 

@@ -111,7 +111,14 @@ INSERT INTO cut SELECT RPAD(LPAD(seq, 5, 0), 250, 'x') FROM seq_1_to_30;
 ANALYZE TABLE fixed, texts, cut;
 EXPLAIN SELECT id, a FROM fixed WHERE id < 20 AND a > 3 AND b = 2;
 EXPLAIN SELECT id, a FROM fixed WHERE id < 20 AND a > 3 AND b = 2 ORDER BY a;
+-- So one or two rows of it cost less than as many of another index.
+EXPLAIN SELECT * FROM loan WHERE id BETWEEN 17 AND 18 AND copy_id = 18;
+EXPLAIN SELECT * FROM loan WHERE id < 2 AND lent >= '2025-01-01' AND lent < '2025-01-01 00:45:00';
 SET optimizer_trace = 'enabled=on';
+SELECT COUNT(at) FROM fixed WHERE id < 2;
+SELECT JSON_EXTRACT(trace, '$**.range_scan_alternatives[0].cost') AS cost FROM information_schema.optimizer_trace;
+SELECT COUNT(at) FROM fixed WHERE id < 3;
+SELECT JSON_EXTRACT(trace, '$**.range_scan_alternatives[0].cost') AS cost FROM information_schema.optimizer_trace;
 SELECT COUNT(at) FROM fixed WHERE id < 20;
 SELECT JSON_EXTRACT(trace, '$**.range_scan_alternatives[0].cost') AS cost FROM information_schema.optimizer_trace;
 SELECT COUNT(s) FROM texts WHERE id < 20;

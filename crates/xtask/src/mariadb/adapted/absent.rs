@@ -14,6 +14,7 @@ const QUERY_CACHE: &str = "The query cache keeps no results of these tables";
 const TABLESPACES: &str = "DISCARD and IMPORT TABLESPACE";
 const STATEMENTS: &str = "statement-based replication";
 const OPTIONS: &str = "InnoDB's options of tables";
+const OWN_TABLES: &str = "InnoDB's own tables have nothing of this engine's";
 
 /// Parts of errors of Millpond, and what explains them.
 const REFUSED: [(&str, &str); 8] = [
@@ -37,6 +38,10 @@ const NOT_REFUSED: [(&str, &str); 8] = [
     ("ignoring KEY_BLOCK_SIZE", FORMATS),
     ("Tablespace is missing", TABLESPACES),
 ];
+/// Parts of the names of InnoDB's own tables, as they stand in a result. The last one is a query of
+/// such a table that tests keep in a variable.
+const OWN: [&str; 4] =
+    ["InnoDB_sys_", "mysql.InnoDB_index_stats", "mysql.InnoDB_table_stats", "check_InnoDB_flags"];
 /// Statements that ask how the one before ended.
 const QUESTIONS: [&str; 5] =
     ["show warnings", "show errors", "select found_rows", "select row_count", "get diagnostics"];
@@ -71,7 +76,7 @@ impl Absent {
         let made = (makes_foreign_keys(&statement) && without_foreign_keys(innodb, millpond))
             .then_some(FOREIGN_KEYS);
         let inherited = inherited.or_else(|| self.reason_of_missing(millpond));
-        let lasting = refused.or(made).or(inherited);
+        let lasting = refused.or(made).or(inherited).or_else(|| refused_by_a_copy(innodb, millpond));
         let reason = lasting.or(of_before).or_else(|| plain_reason(innodb, millpond));
         if let Some(reason) = lasting {
             for name in names {
@@ -96,7 +101,9 @@ impl Absent {
         let words = words(statement);
         self.created.extend(created(&words));
         let known = |word: &String| self.created.contains(word) || self.unlike.contains_key(word);
-        words.into_iter().filter(known).collect()
+        // A column may stand behind its table's name.
+        let parts = statement.split('.').flat_map(self::words);
+        words.into_iter().chain(parts).filter(known).collect()
     }
 
     /// Notes that both engines answer a statement in the same way: a table that is now created or
@@ -117,7 +124,10 @@ impl Absent {
             return;
         };
         let others = names.iter().any(|name| *name != made && self.unlike.contains_key(name));
-        self.unlike.remove(&made);
+        // A temporary table hides one that other connections still see.
+        if !words.iter().any(|word| word == "temporary") {
+            self.unlike.remove(&made);
+        }
         if let Some(reason) = inherited.filter(|_| others) {
             self.unlike.insert(made, reason);
         }
@@ -163,11 +173,26 @@ fn plain_reason(innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str
         Some(FOREIGN_KEYS)
     } else if innodb.head().to_ascii_lowercase().contains("qcache") {
         Some(QUERY_CACHE)
+    } else if OWN.iter().any(|name| contains_ignoring_case(&statement_of(innodb, millpond), name)) {
+        Some(OWN_TABLES)
     } else if without_options(innodb) == without_options(millpond) {
         Some(OPTIONS)
     } else {
-        (uncounted(innodb) == uncounted(millpond)).then_some(COPY)
+        (copied(innodb) == copied(millpond)).then_some(COPY)
     }
+}
+
+fn contains_ignoring_case(text: &str, part: &str) -> bool {
+    text.to_ascii_lowercase().contains(&part.to_ascii_lowercase())
+}
+
+/// Returns the reason for which only Millpond refuses to change a table: a copy checks the values
+/// of all rows, those of new virtual columns too.
+fn refused_by_a_copy(innodb: &Block<'_>, millpond: &Block<'_>) -> Option<&'static str> {
+    let fails = |block: &Block<'_>| block.lines.iter().any(|line| line.starts_with("ERROR"));
+    let finds = |line: &&str| line.starts_with("ERROR 22003") && line.contains(" at row ");
+    let refused = !fails(innodb) && millpond.lines.iter().any(finds);
+    (changes_table(innodb) && refused).then_some(COPY)
 }
 
 /// Returns a name without its database, in small letters.
@@ -228,12 +253,34 @@ fn without_options(block: &Block<'_>) -> Vec<String> {
     block.lines.iter().map(|line| line.replace(" `PAGE_COMPRESSED`='ON'", "")).collect()
 }
 
-/// Returns the lines of an answer to a change of a table without how many rows were copied.
-fn uncounted<'a>(block: &Block<'a>) -> Vec<&'a str> {
-    let counts = |line: &str| line.starts_with("affected rows:") || line.starts_with("info: Records:");
+fn changes_table(block: &Block<'_>) -> bool {
     let first = words(block.head()).into_iter().next().unwrap_or_default();
-    let changes = ["alter", "create", "drop"].contains(&first.as_str());
-    block.lines.iter().filter(|line| !(changes && counts(line))).copied().collect()
+    ["alter", "create", "drop"].contains(&first.as_str())
+}
+
+/// Returns the lines of an answer to a change of a table without what follows from a copy of its
+/// rows: how many they are, at which of them a value or a duplicate was found, how often something
+/// was warned of, and why the table cannot be written meanwhile.
+fn copied<'a>(block: &Block<'a>) -> Vec<&'a str> {
+    if !changes_table(block) {
+        return block.lines.clone();
+    }
+    let counts = |line: &&str| line.starts_with("affected rows:") || line.starts_with("info: Records:");
+    let mut lines: Vec<&str> =
+        block.lines.iter().copied().filter(|line| !counts(line)).map(bare_error).collect();
+    lines.dedup_by(|one, two| one == two && one.starts_with("Warning\t"));
+    lines
+}
+
+/// Returns an error or a warning without its row.
+fn bare_error(line: &str) -> &str {
+    const LOCK: &str = "ERROR 0A000: LOCK=NONE is not supported";
+    const DUPLICATE: &str = "ERROR 23000: Duplicate entry";
+    if let Some(start) = [LOCK, DUPLICATE].into_iter().find(|start| line.starts_with(start)) {
+        return start;
+    }
+    let says = ["ERROR ", "Warning\t"].iter().any(|begin| line.starts_with(begin));
+    if says { line.rsplit_once(" at row ").map_or(line, |(error, _)| error) } else { line }
 }
 
 #[cfg(test)]
@@ -250,9 +297,18 @@ mod tests {
     fn the_guide_has_each_explanation() {
         let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in
-            [FOREIGN_KEYS, INDEXES, DIRECTORIES, COPY, FORMATS, QUERY_CACHE, TABLESPACES, STATEMENTS, OPTIONS]
-        {
+        for words in [
+            FOREIGN_KEYS,
+            INDEXES,
+            DIRECTORIES,
+            COPY,
+            FORMATS,
+            QUERY_CACHE,
+            TABLESPACES,
+            STATEMENTS,
+            OPTIONS,
+            OWN_TABLES,
+        ] {
             assert!(guide.contains(words), "{words}");
         }
     }
@@ -360,5 +416,73 @@ mod tests {
         assert_eq!(explain(absent, &left, &right), Some(COPY));
         let [left, right] = pair("insert into t select 1;");
         assert_eq!(explain(absent, &left, &right), None);
+    }
+
+    #[test]
+    fn what_a_copy_of_the_rows_says_in_another_way_is_explained() {
+        let explained = |head: &str, one: &str, two: &str| {
+            explain(&mut Absent::default(), &format!("{head}\n{one}"), &format!("{head}\n{two}"))
+        };
+        let alter = "alter table t add b int as (a);";
+        let warning =
+            |row: u32| format!("Warnings:\nWarning\t1264\tOut of range value for column 'b' at row {row}");
+        assert_eq!(explained(alter, &warning(0), &warning(1)), Some(COPY));
+        let twice = format!("{}\nWarning\t1264\tOut of range value for column 'b' at row 2", warning(1));
+        assert_eq!(explained(alter, &warning(0), &twice), Some(COPY));
+        assert_eq!(explained("insert into t values (1);", &warning(0), &warning(1)), None);
+        let error = |row: u32| format!("ERROR 22003: Out of range value for column 'b' at row {row}");
+        assert_eq!(explained(alter, &error(0), &error(76)), Some(COPY));
+        assert_eq!(explained(alter, &error(0), "ERROR 42000: Other"), None);
+        let duplicate = |entry: &str| format!("ERROR 23000: Duplicate entry '{entry}' for key 'PRIMARY'");
+        assert_eq!(explained(alter, &duplicate("a"), &duplicate("a ")), Some(COPY));
+        assert_eq!(explained("insert into t select 1;", &duplicate("a"), &duplicate("b")), None);
+    }
+
+    #[test]
+    fn a_copy_that_finds_a_wrong_value_explains_that_the_table_stays_as_it_was() {
+        let absent = &mut Absent::default();
+        let make = "create table t (a int);";
+        assert_eq!(explain(absent, make, make), None);
+        let alter = "alter table t add b smallint as (a) virtual;";
+        let refused = format!("{alter}\nERROR 22003: Out of range value for column 'b' at row 1");
+        assert_eq!(explain(absent, alter, &refused), Some(COPY));
+        let drop = "alter table t drop column b;";
+        assert_eq!(explain(absent, drop, &format!("{drop}\nERROR 42000: Can't DROP COLUMN `b`")), Some(COPY));
+    }
+
+    #[test]
+    fn tables_are_known_by_their_columns_and_by_errors() {
+        let absent = &mut Absent::default();
+        let make = "create table t1 (a int);";
+        assert_eq!(explain(absent, make, make), None);
+        let alter = "alter table t1 add b int, algorithm=nocopy;";
+        let refused = format!("{alter}\nERROR 0A000: ALGORITHM=NOCOPY is not supported");
+        assert_eq!(explain(absent, alter, &refused), Some(COPY));
+        let part = "select c from t2 where c = t1.c);";
+        assert_eq!(explain(absent, &format!("{part}\nc"), part), Some(COPY));
+    }
+
+    #[test]
+    fn innodb_s_own_tables_are_no_tables_of_the_test() {
+        let select = "select n_rows from mysql.InnoDB_table_stats;";
+        assert_eq!(
+            explain(&mut Absent::default(), &format!("{select}\nn_rows\n1"), select),
+            Some(OWN_TABLES)
+        );
+        let setting = "select @@InnoDB_lock_wait_timeout;";
+        assert_eq!(explain(&mut Absent::default(), &format!("{setting}\n1"), &format!("{setting}\n2")), None);
+    }
+
+    #[test]
+    fn a_temporary_table_only_hides_one_that_may_have_other_rows() {
+        let absent = &mut Absent::default();
+        let child = "create table t2 (a int references t1 (a) on update cascade);";
+        let warned = format!(
+            "{child}\nWarnings:\nWarning\t1478\tInnoDB does not enforce foreign keys; the constraint '' has no effect"
+        );
+        assert_eq!(explain(absent, child, &warned), Some(FOREIGN_KEYS));
+        let hides = "create temporary table t2 (a int);";
+        assert_eq!(explain(absent, hides, hides), None);
+        assert_eq!(explain(absent, "select * from t2;\n1", "select * from t2;\n2"), Some(FOREIGN_KEYS));
     }
 }

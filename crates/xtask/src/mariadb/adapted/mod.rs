@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// Pin the differences of the tests that are listed in `differs`
     #[arg(long)]
     pin: bool,
+    /// Run nothing: compare once more what the tests printed when they ran last
+    #[arg(long)]
+    again: bool,
 }
 
 fn share(text: &str) -> Result<(u64, u64), String> {
@@ -72,6 +75,10 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     if tests.is_empty() {
         return Err("no test has such a name".into());
     }
+    if options.again {
+        let [innodb, millpond] = ENGINES.map(|engine| printed_before(&tests, engine));
+        return judge(options, &tests, &innodb, &millpond)?;
+    }
     let suites = choose::suites()?;
     let mut copied: Vec<&str> = vec!["include", "main"];
     copied.extend(suites.iter().map(String::as_str));
@@ -80,13 +87,42 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let mut outcomes = Vec::new();
     for engine in ENGINES {
         adapt_all(&tree, &suites, engine)?;
-        outcomes.push(run_all(&tree, &suites, &tests, engine)?);
+        let of_engine = run_all(&tree, &suites, &tests, engine)?;
+        keep(&of_engine, engine)?;
+        outcomes.push(of_engine);
     }
     let verdict = judge(options, &tests, &outcomes[0], &outcomes[1])?;
     if verdict.is_ok() {
         tree.remove()?;
     }
     verdict
+}
+
+/// Returns where the last results of the tests with an engine are kept.
+fn kept(engine: &str) -> PathBuf {
+    super::target().join("adapted").join(engine)
+}
+
+/// Keeps what the tests printed.
+fn keep(outcomes: &BTreeMap<String, Outcome>, engine: &str) -> Result<(), String> {
+    let dir = kept(engine);
+    make_dir(&dir)?;
+    for (test, outcome) in outcomes {
+        match outcome {
+            Outcome::Printed(text) => write(&dir.join(test), text)?,
+            Outcome::Skipped | Outcome::Failed => drop(std::fs::remove_file(dir.join(test))),
+        }
+    }
+    Ok(())
+}
+
+/// Returns what the tests printed when they ran last. Those that printed nothing count as skipped.
+fn printed_before(tests: &[String], engine: &str) -> BTreeMap<String, Outcome> {
+    let outcome = |test: &String| match std::fs::read_to_string(kept(engine).join(test)) {
+        Ok(text) => Outcome::Printed(text),
+        Err(_) => Outcome::Skipped,
+    };
+    tests.iter().map(|test| (test.clone(), outcome(test))).collect()
 }
 
 /// Copies the tests and what they include, adapted for an engine.

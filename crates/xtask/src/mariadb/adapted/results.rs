@@ -15,6 +15,19 @@ const STATEMENTS: &str = "alter analyze begin call change change_user check chec
     reset revoke rollback savepoint select set show shutdown start truncate unlock update use values \
     with xa";
 
+/// Beginnings of lines that go on with an ALTER TABLE, although a statement could begin with their
+/// first word.
+const CONTINUATIONS: [&str; 8] = [
+    "lock=",
+    "lock =",
+    "drop column ",
+    "drop primary ",
+    "drop foreign ",
+    "drop constraint ",
+    "drop key ",
+    "drop partition ",
+];
+
 /// Parts of names of counters that count what a plan does, or what it costs.
 const PLAN_COUNTERS: [&str; 6] = ["handler_", "last_query_cost", "sort_", "sort%", "select_", "created_tmp"];
 
@@ -72,11 +85,17 @@ pub(super) struct Block<'a> {
 }
 
 /// Tells whether a line begins a statement, or is a comment of the test. A row may begin with a
-/// column that the test has replaced by this sign.
+/// column that the test has replaced by the sign of a comment. A statement that the test keeps in a
+/// variable is shown by the variable's name.
 fn is_statement(line: &str) -> bool {
     let word: String = line.chars().take_while(|c| c.is_ascii_alphabetic() || *c == '_').collect();
     let word = word.to_ascii_lowercase();
-    line.starts_with('#') && !line.starts_with("#\t")
+    let start: String = line.chars().take(20).collect::<String>().to_ascii_lowercase();
+    if CONTINUATIONS.iter().any(|begin| start.starts_with(begin)) {
+        return false;
+    }
+    line.starts_with('$') && line.ends_with(';')
+        || line.starts_with('#') && !line.starts_with("#\t")
         || !word.is_empty() && STATEMENTS.split_whitespace().any(|known| known == word)
 }
 
@@ -198,6 +217,16 @@ impl Block<'_> {
         Some(self.lines[start..].iter().map(|line| columns(line, &places)).collect())
     }
 
+    /// Tells whether the same rows come, but DISTINCT shows others of the strings that are equal in
+    /// capital and small letters.
+    fn shows_others_of_equals(&self, other: &Block<'_>) -> bool {
+        let head = self.head().to_ascii_lowercase();
+        let rows = self.lines.iter().zip(&other.lines);
+        head.starts_with("select distinct ")
+            && self.lines.len() == other.lines.len()
+            && rows.clone().all(|(one, two)| one.eq_ignore_ascii_case(two))
+    }
+
     fn sorted(&self) -> Vec<&str> {
         let mut lines = self.lines.clone();
         lines.sort_unstable();
@@ -232,7 +261,10 @@ fn relation(left: &Block<'_>, right: &Block<'_>, in_plan: bool) -> Relation {
     } else if in_plan || left.is_plan() || left.has_other_cardinalities(right) || left.warns_otherwise(right)
     {
         Relation::Plan
-    } else if left.is_reordered(right) || left.is_limited_differently(right) {
+    } else if left.is_reordered(right)
+        || left.is_limited_differently(right)
+        || left.shows_others_of_equals(right)
+    {
         Relation::Order
     } else {
         Relation::Different
@@ -382,6 +414,25 @@ mod tests {
             |one: &str, two: &str| compare(&format!("{head}{one}"), &format!("{head}{two}")).relation;
         assert_eq!(relation("t\ta\t4\tYES\n", "t\ta\t9\tYES\n"), Relation::Plan);
         assert_eq!(relation("t\ta\t4\tYES\n", "t\tb\t4\tYES\n"), Relation::Different);
+    }
+
+    #[test]
+    fn distinct_may_show_any_of_equal_strings() {
+        let relation = |head: &str, one: &str, two: &str| {
+            compare(&format!("{head};\na\n{one}\n"), &format!("{head};\na\n{two}\n")).relation
+        };
+        assert_eq!(relation("SELECT DISTINCT a FROM t", "Abr", "abr"), Relation::Order);
+        assert_eq!(relation("SELECT DISTINCT a FROM t", "Abr", "abs"), Relation::Different);
+        assert_eq!(relation("SELECT a FROM t", "Abr", "abr"), Relation::Different);
+    }
+
+    #[test]
+    fn a_statement_goes_on_with_lines_that_only_alter_table_has() {
+        let found = compare(
+            "ALTER TABLE t\nDROP COLUMN a,\nLOCK=NONE;\na\n",
+            "ALTER TABLE t\nDROP COLUMN a,\nLOCK=NONE;\nb\n",
+        );
+        assert!(found.text.starts_with(" ALTER TABLE t\n DROP COLUMN a,\n LOCK=NONE;\n"), "{}", found.text);
     }
 
     #[test]

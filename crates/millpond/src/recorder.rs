@@ -35,9 +35,25 @@ pub(crate) struct Recorder {
     db_id: u64,
     interval_us: u64,
     metrics: Arc<Metrics>,
-    open: Option<(Arc<dyn File>, Writer)>,
+    open: Option<OpenRecording>,
     /// When the next sample is due, microseconds of the clock.
     next_us: u64,
+}
+
+/// The file, and what writes to it.
+#[derive(Debug)]
+struct OpenRecording {
+    file: Arc<dyn File>,
+    writer: Writer,
+    /// The end of what was written, bytes.
+    length: u64,
+}
+
+impl OpenRecording {
+    /// Whether the ring has come to its last chunk: it grows no more but by that.
+    fn is_whole(&self) -> bool {
+        self.length > Writer::length(CHUNKS - 1)
+    }
 }
 
 impl Recorder {
@@ -61,8 +77,10 @@ impl Recorder {
         }
     }
 
-    /// Takes a sample if one is due. Returns the microseconds until the next one.
-    pub(crate) fn step(&mut self, snapshot: impl FnOnce() -> Snapshot) -> u64 {
+    /// Takes a sample if one is due. Returns the microseconds until the next one. A ring that is
+    /// not whole gets samples only if it `may_grow`: what is left of a full disk is for others
+    /// (INV-27).
+    pub(crate) fn step(&mut self, may_grow: bool, snapshot: impl FnOnce() -> Snapshot) -> u64 {
         let now_us = self.vfs.clock.now_us();
         if now_us < self.next_us {
             return self.next_us - now_us;
@@ -70,16 +88,16 @@ impl Recorder {
         // Samples that are late by a whole interval are left out.
         let due = self.next_us + self.interval_us;
         self.next_us = if due > now_us { due } else { now_us + self.interval_us };
-        if self.sample(snapshot).is_err() {
+        if self.sample(may_grow, snapshot).is_err() {
             self.next_us = self.next_us.max(now_us + RETRY_US);
         }
         self.next_us - now_us
     }
 
     /// Takes a sample now. After a failure the next one is behind the last that is whole.
-    pub(crate) fn sample(&mut self, snapshot: impl FnOnce() -> Snapshot) -> Result {
+    pub(crate) fn sample(&mut self, may_grow: bool, snapshot: impl FnOnce() -> Snapshot) -> Result {
         let began_us = self.vfs.clock.now_us();
-        let sampled = self.write(began_us, snapshot);
+        let sampled = self.write(began_us, may_grow, snapshot);
         match &sampled {
             Ok(bytes) => {
                 self.metrics.add(M::RecorderSamples, 1);
@@ -94,20 +112,27 @@ impl Recorder {
         sampled.map(drop)
     }
 
-    fn write(&mut self, clock_us: u64, snapshot: impl FnOnce() -> Snapshot) -> Result<u64> {
+    fn write(&mut self, clock_us: u64, may_grow: bool, snapshot: impl FnOnce() -> Snapshot) -> Result<u64> {
+        let path = self.dir.join(NAME);
         if self.open.is_none() {
-            self.open = Some(self.open_file()?);
+            self.open = self.continued()?;
         }
-        let Some((file, writer)) = &mut self.open else { return Ok(0) };
+        if !may_grow && !self.open.as_ref().is_some_and(OpenRecording::is_whole) {
+            return Err(Error::DiskFull { file: path });
+        }
+        if self.open.is_none() {
+            self.open = Some(self.begun()?);
+        }
+        let Some(OpenRecording { file, writer, length }) = &mut self.open else { return Ok(0) };
         let when = Moment { clock_us, unix_seconds: self.vfs.clock.unix_seconds() };
         let piece = writer.sample(when, &snapshot());
-        let path = self.dir.join(NAME);
         file.write_at(&piece.bytes, piece.offset).map_err(|e| Error::io("write", &path, e))?;
+        *length = (*length).max(piece.offset + piece.bytes.len() as u64);
         Ok(piece.bytes.len() as u64)
     }
 
-    /// Opens the file to continue it, or makes a new one.
-    fn open_file(&self) -> Result<(Arc<dyn File>, Writer)> {
+    /// Opens the file to continue it. `None` if there is none that can be continued.
+    fn continued(&self) -> Result<Option<OpenRecording>> {
         let path = self.dir.join(NAME);
         let mode = OpenMode { create: Create::Never, direct: false, read_only: false };
         match self.vfs.disk.open(&path, mode) {
@@ -123,19 +148,26 @@ impl Recorder {
                     return Err(Error::io("read", &path, e));
                 }
                 if let Some(writer) = writer {
-                    return Ok((file, writer));
+                    let length = file.len().map_err(|e| Error::io("read", &path, e))?;
+                    return Ok(Some(OpenRecording { file, writer, length }));
                 }
                 let old = self.dir.join(OLD_NAME);
                 self.vfs.disk.rename(&path, &old).map_err(|e| Error::io("rename", &path, e))?;
+                Ok(None)
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io("open", &path, e)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("open", &path, e)),
         }
+    }
+
+    /// Makes a new file.
+    fn begun(&self) -> Result<OpenRecording> {
+        let path = self.dir.join(NAME);
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let (head, writer) = Writer::create(self.db_id, CHUNKS);
         let file = self.vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;
         file.write_at(&head, 0).map_err(|e| Error::io("write", &path, e))?;
-        Ok((file, writer))
+        Ok(OpenRecording { file, writer, length: head.len() as u64 })
     }
 }
 
@@ -193,7 +225,7 @@ mod tests {
         /// Adds a commit and takes a sample.
         fn sample(&self, recorder: &mut Recorder) -> Result {
             self.metrics.add(M::Commits, 1);
-            recorder.sample(|| self.metrics.snapshot())
+            recorder.sample(true, || self.metrics.snapshot())
         }
 
         /// Returns the commits of all samples on the disk.
@@ -209,7 +241,7 @@ mod tests {
         let mut recorder = rig.recorder();
         // Each look at the clock of this disk is a microsecond later than the one before.
         for _ in 0..3_000 {
-            let pause_us = recorder.step(|| rig.metrics.snapshot());
+            let pause_us = recorder.step(true, || rig.metrics.snapshot());
             assert!((1..=50).contains(&pause_us));
         }
         let (taken, now_us) = (rig.metrics.get(M::RecorderSamples), rig.vfs.clock.now_us());
@@ -243,7 +275,29 @@ mod tests {
         assert_eq!(rig.commits(), [1, 3]);
         rig.disk.limit(Some(rig.disk.used()));
         recorder.next_us = 0;
-        assert!(recorder.step(|| rig.metrics.snapshot()) > RETRY_US / 2, "it rests");
+        assert!(recorder.step(true, || rig.metrics.snapshot()) > RETRY_US / 2, "it rests");
+    }
+
+    /// It took what was left of the reserve of a full disk, which hardening needed.
+    #[test]
+    fn a_ring_that_is_not_whole_grows_only_if_it_may() {
+        let rig = Rig::new();
+        let snapshot = || rig.metrics.snapshot();
+        let used = rig.disk.used();
+        assert!(matches!(rig.recorder().sample(false, snapshot), Err(Error::DiskFull { .. })));
+        assert_eq!(rig.disk.used(), used, "not even a file");
+        let mut recorder = rig.recorder();
+        rig.sample(&mut recorder).unwrap();
+        let used = rig.disk.used();
+        for _ in 0..3 {
+            assert!(recorder.sample(false, snapshot).is_err());
+        }
+        assert_eq!(rig.disk.used(), used);
+        assert_eq!(rig.metrics.get(M::RecorderFailures), 4);
+        let mut open = recorder.continued().unwrap().unwrap();
+        open.length = Writer::length(CHUNKS - 1) + 1;
+        recorder.open = Some(open);
+        recorder.sample(false, snapshot).unwrap();
     }
 
     #[test]

@@ -72,6 +72,22 @@ pub fn decide(view: &UndoView, redo_bytes: u64) -> UndoDecision {
     }
 }
 
+/// Returns the age at which operations stop while a rollback waits for pages on a full disk.
+///
+/// Others are admitted then, because what they delete frees pages. Their undo may find no space, so
+/// the checkpoint moves only when purge has made it unnecessary. So a third of the log is for them,
+/// a third more for what the rollback can do meanwhile ([`retry_mark`]), and the rest for purge.
+#[must_use]
+pub fn stop_beside_waiting(marks: &Thresholds) -> u64 {
+    marks.hard / 3
+}
+
+/// Returns the age up to which such a rollback is tried again.
+#[must_use]
+pub fn retry_mark(marks: &Thresholds) -> u64 {
+    marks.hard / 3 * 2
+}
+
 /// Three quarters of the way from the soft mark to the hard one.
 fn delay_mark(marks: &Thresholds) -> u64 {
     marks.soft + marks.hard.saturating_sub(marks.soft) / 4 * 3

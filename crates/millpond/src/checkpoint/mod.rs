@@ -30,6 +30,13 @@ pub(crate) struct UndoFiles {
     pub(crate) waits: bool,
 }
 
+impl UndoFiles {
+    /// Whether there are undo files.
+    pub(crate) fn any(&self) -> bool {
+        self.used || self.spare
+    }
+}
+
 /// What a checkpoint asks of the transaction layer above it.
 pub(crate) trait Unfinished: Send + Sync + std::fmt::Debug {
     /// Makes the undo of all unfinished transactions durable outside of the redo that exists now,

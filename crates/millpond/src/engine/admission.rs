@@ -18,6 +18,7 @@ use base::{Lsn, TxnId};
 use metrics::{Latency, M, Metrics};
 use pace::admission::{AdmissionDecision, AdmissionView, admit, must_wait, price_ns, rate_after_silence};
 use pace::thresholds::Thresholds;
+use pace::undo_admission::stop_beside_waiting;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub(crate) struct Admission {
     no_ids: AtomicBool,
     /// The reserve is spent, so no more undo may be made that a checkpoint would have to write.
     reserve_spent: AtomicBool,
+    /// The reserve is spent, and a rollback waits for pages that others may free.
+    rollback_waits: AtomicBool,
     /// 1 once no operation is admitted any more. Sleepers wait on this word.
     closed: AtomicU32,
     /// The file without space for what the checkpoint must write before it can move.
@@ -180,6 +183,7 @@ impl Admission {
             next_ns: AtomicU64::new(0),
             no_ids: AtomicBool::new(false),
             reserve_spent: AtomicBool::new(false),
+            rollback_waits: AtomicBool::new(false),
             closed: AtomicU32::new(0),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
@@ -206,7 +210,13 @@ impl Admission {
     /// is unfinished then can be hardened with the rest of the reserve. So rollback and purge
     /// continue, however long they take, and give the reserve's space back.
     fn stop(&self) -> u64 {
-        if self.reserve_spent.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
+        if self.reserve_spent.load(Ordering::Relaxed) {
+            0
+        } else if self.rollback_waits.load(Ordering::Relaxed) {
+            stop_beside_waiting(&self.marks())
+        } else {
+            self.hard.load(Ordering::Relaxed)
+        }
     }
 
     pub(super) fn view(&self, now_us: u64) -> AdmissionView {
@@ -414,11 +424,12 @@ impl Admission {
     }
 
     /// Sets whether the reserve is spent and will be refilled when unfinished transactions have
-    /// ended.
-    pub(super) fn set_reserve_spent(&self, spent: bool) {
+    /// ended, or is spent while one of them waits for pages that others may free.
+    pub(super) fn set_reserve_spent(&self, spent: bool, rollback_waits: bool) {
         let known = self.at_limit.lock();
         self.reserve_spent.store(spent, Ordering::Relaxed);
-        if spent {
+        self.rollback_waits.store(rollback_waits, Ordering::Relaxed);
+        if spent || rollback_waits {
             // From here on no operation is admitted at once. The next `set_marks` sets the limit
             // again.
             self.free_below.store(0, Ordering::Relaxed);
@@ -461,8 +472,8 @@ impl Admission {
         self.hard.store(marks.hard, Ordering::Relaxed);
         self.capacity.store(marks.capacity, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
-        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.reserve_spent.load(Ordering::Relaxed)
-        {
+        let any = |flags: [&AtomicBool; 3]| flags.iter().any(|flag| flag.load(Ordering::Relaxed));
+        let free_below = if any([&self.no_ids, &self.reserve_spent, &self.rollback_waits]) {
             0
         } else {
             (checkpoint + free).min(LAST_WRITE.0)

@@ -110,7 +110,13 @@ impl Shared {
             return false;
         }
         let files = self.checkpointer.undo_files();
-        (files.used || files.spare) && !files.waits
+        files.any() && !files.waits
+    }
+
+    /// Returns whether the disk has space that hardening does not need: the reserve is held, or no
+    /// undo file is left whose end could be needed to hold it again.
+    pub(super) fn has_spare_space(&self) -> bool {
+        self.reserve.is_held() || !self.checkpointer.undo_files().any()
     }
 
     /// Lets the step continue after an error that may pass, such as a full disk, because frames are
@@ -126,7 +132,8 @@ impl Shared {
     /// Tells admission whether the reserve is spent, and returns it.
     pub(super) fn report_reserve(&self) -> bool {
         let spent = self.reserve_is_spent();
-        self.admission.set_reserve_spent(spent);
+        let waits = !spent && !self.has_spare_space() && !planted(Bug::ReserveRunDown);
+        self.admission.set_reserve_spent(spent, waits);
         spent
     }
 

@@ -143,7 +143,7 @@ impl Shared {
     /// Takes a sample of the metrics if one is due.
     fn record(&self) -> Pause {
         let Some(recorder) = &self.recorder else { return Pause::For(HISTORY_NAP) };
-        Pause::us(recorder.lock().step(|| self.metrics()))
+        Pause::us(recorder.lock().step(self.has_spare_space(), || self.metrics()))
     }
 
     /// Gives freed memory back to the system if [`pace::heap_trim`] says so. The history thread
@@ -241,7 +241,7 @@ impl Engine {
             drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
         // What the last second was like, that of closing included.
         if let Some(recorder) = &self.shared.recorder {
-            drop(recorder.lock().sample(|| self.shared.metrics()));
+            drop(recorder.lock().sample(self.shared.has_spare_space(), || self.shared.metrics()));
         }
         *self.lock.lock() = None;
         closed

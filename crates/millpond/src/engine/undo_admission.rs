@@ -7,7 +7,7 @@ use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
-use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us};
+use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us, retry_mark};
 
 /// The bytes that are left of the current slice.
 #[derive(Debug, Default)]
@@ -48,6 +48,14 @@ impl Admission {
         let mut waited = false;
         loop {
             self.check()?;
+            if wait == UndoWait::AsRetry
+                && let Some(file) = self.blocking_file()
+            {
+                let view = self.look(true);
+                if view.age.saturating_add(redo_bytes) > retry_mark(&view.marks) {
+                    return Err(Error::DiskFull { file });
+                }
+            }
             match decide(&self.look(self.blocking_file().is_some()), redo_bytes) {
                 UndoDecision::Now => return Ok(true),
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),

@@ -14,6 +14,9 @@ pub(crate) enum UndoWait {
     /// As a caller's row operation: not while the checkpoint cannot move, because a disk may stay
     /// full for any time.
     AsCaller,
+    /// As `Unlimited`, for a rollback that found no pages on a full disk. It leaves purge its room
+    /// in the log, and fails where it would need that.
+    AsRetry,
     /// Not at all: without room, the work is left to the background. It may use the part of the log
     /// that is kept for transactions that end.
     NoWait,

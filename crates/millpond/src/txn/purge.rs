@@ -112,7 +112,7 @@ impl Txns {
         let horizon = due.seen.min(due.durable);
         let done = match &mut task {
             QuarantineTask::Revert(job) => {
-                let done = self.finish_abort(job, UndoWait::Unlimited, true);
+                let done = self.finish_abort(job, UndoWait::AsRetry, true);
                 done.map(|_| self.is_reverted(&job.stream))
             }
             QuarantineTask::Purge(ended) => {

@@ -261,6 +261,73 @@ fn on_a_full_disk_a_snapshot_stops_writers_before_it_stops_the_checkpoint() {
     a_snapshot_on_a_full_disk();
 }
 
+/// A rollback waits for pages that others may free, so these are admitted although the reserve is
+/// spent. A snapshot keeps purge from making their undo unnecessary. They filled the log up to the
+/// hard mark. Then purge had no room in the log either, and nothing could be written any more, not
+/// even after the end of the snapshot.
+#[test]
+fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
+    let disk = MemDisk::default();
+    let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
+    let t = db.create_table("t").unwrap();
+    let (long, count) = (300, 12_000);
+    let row = |n: u64| if n < long { vec![n as u8; 700] } else { vec![n as u8; 100] };
+    for first in (0..count).step_by(100) {
+        let mut tx = db.begin().unwrap();
+        (first..first + 100).for_each(|n| tx.put(&t, &key(n), &row(n)).unwrap());
+        tx.commit().unwrap();
+    }
+    let txns = &db.core.engine.txns;
+    until("the end of purge", || txns.history() == 0);
+    let context =
+        || format!("{} of the disk in use, age {}", disk.used(), figure(&db, "checkpoint_age_bytes"));
+    let mut shrinks = db.begin().unwrap();
+    (0..long).for_each(|n| shrinks.put(&t, &key(n), b"short").unwrap());
+    // Its undo has its file, and others take the space of the long rows, up to the last byte of
+    // each leaf.
+    db.checkpoint().unwrap();
+    disk.limit(Some(disk.used()));
+    let (mut next, mut refused) = (count, 0);
+    while refused < 8 {
+        let mut tx = db.begin().unwrap();
+        let len = if refused < 4 { 100 } else { 10 };
+        match unless_full(tx.put(&t, &key(next), &vec![1; len]), &context) {
+            Ok(()) => refused = 0,
+            Err(_) => refused += 1,
+        }
+        tx.commit().unwrap();
+        next += 1;
+    }
+    shrinks.rollback();
+    until("a rollback that finds no page", || crate::checkpoint::Unfinished::undo_files(&**txns).waits);
+    let reader = db.begin().unwrap();
+    assert!(reader.get(&t, &key(long)).unwrap().is_some());
+    let delete = |n| {
+        let mut tx = db.begin().unwrap();
+        let done = unless_full(tx.delete(&t, &key(n)), &context);
+        tx.commit().unwrap();
+        done
+    };
+    let mut gone = long;
+    while gone < next && delete(gone).is_ok() {
+        gone += 1;
+        if gone % 64 == 0 {
+            drop(unless_full(db.checkpoint(), &context));
+        }
+    }
+    assert!(gone < next, "{}: the disk is not full", context());
+    drop(reader);
+    let tries = if base::sync::simulated_us().is_some() { 30 } else { 1_000 };
+    for n in gone..next {
+        assert!((0..tries).any(|_| delete(n).is_ok()), "{}: nothing can be deleted", context());
+    }
+    until("the end of the rollback and of purge", || {
+        figure(&db, "aborted_transactions") == 0 && txns.history() == 0
+    });
+    assert_eq!(all(&db, "t"), (0..long).map(|n| (key(n).to_vec(), row(n))).collect());
+    purge_and_check(&db);
+}
+
 /// A prepared transaction ends only by a decision. On a full disk no new writer is admitted
 /// meanwhile; readers are, and the decision needs no admission.
 #[test]

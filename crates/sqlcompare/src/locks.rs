@@ -4,7 +4,7 @@
 //! A difference may come from the statement that shows it, or from one of another session whose
 //! transaction is open: that one has locked other rows.
 
-use crate::answer::Outcome;
+use crate::answer::{Answer, Outcome};
 use crate::case::Step;
 use crate::permitted::{LOCK_WAIT_TIMEOUT, Permitted, ends, fails, has_all};
 use crate::plan::{Access, without_lock};
@@ -18,6 +18,8 @@ const KEY_WITHOUT_ROW: &str = "A locking read or a change of a key that no row h
 const TEXTS_OF_INDEX: &str = "InnoDB reads an index alone; Millpond reads and locks the rows too, because index \
      entries do not have texts as they are";
 const OTHER_PLAN: &str = "The plans differ, and so do the rows that are read and locked";
+const UPGRADED: &str = "A row that a transaction has locked shared, and then exclusively without changing it, \
+     because it does not fit, stays locked exclusively in Millpond";
 const FAILED: &str =
     "A statement that fails for a lock has got to another row, and the locks up to there stay";
 const UNDONE: &str =
@@ -32,7 +34,11 @@ pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> O
             "Both fail with a lock wait timeout, but InnoDB at an earlier or later row: it also locks gaps",
         ),
         ([true, false], _) => in_innodb(step, world),
-        (_, [true, false]) => changed_in_innodb(step, world),
+        (_, [true, true]) => Some(
+            "Both fail with error 1020, at another row: InnoDB also fails at rows that it only reads, and not at \
+             all unique keys",
+        ),
+        (_, [true, false]) => changed_in_innodb(step, &outcomes[1], world),
         ([false, true], _) => in_millpond(step, world),
         (_, [false, true]) => changed_in_millpond(step, world),
         _ if has_all(&outcomes[1], &outcomes[0]) && step.sql.ends_with(" SKIP LOCKED") => {
@@ -73,7 +79,9 @@ fn in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
     if others.is_empty() {
         return None;
     }
+    let shared = others.iter().any(|(_, past)| past.sql.ends_with(" LOCK IN SHARE MODE"));
     let of_other = |(level, past): &(Level, Past)| match past.end {
+        End::Nothing if shared && has_condition(&past.sql) => Some(UPGRADED),
         End::Uneven => Some(FAILED),
         End::Failed if *level == Level::Serializable => Some(UNDONE),
         End::Done if *level == Level::Serializable && past.sql.starts_with("ROLLBACK TO ") => Some(UNDONE),
@@ -122,7 +130,7 @@ fn of_plans(sql: &str, world: &World) -> Option<&'static str> {
 }
 
 /// Returns why only InnoDB finds that a row has changed.
-fn changed_in_innodb(step: &Step, world: &mut World) -> Option<&'static str> {
+fn changed_in_innodb(step: &Step, millpond: &Outcome, world: &mut World) -> Option<&'static str> {
     let level = world.session(step.session)?.level();
     if level == Level::Serializable {
         return Some(
@@ -130,7 +138,7 @@ fn changed_in_innodb(step: &Step, world: &mut World) -> Option<&'static str> {
              there too, and with snapshot isolation a row that changed since fails with error 1020",
         );
     }
-    finds_nothing(step, world).then_some(
+    finds_the_same(step, millpond, world).then_some(
         "With snapshot isolation InnoDB fails at a row that changed since, even if it only reads it and it does \
          not fit the condition",
     )
@@ -211,9 +219,33 @@ fn inserted_into(sql: &str) -> Option<&str> {
 /// Tells whether fewer rows of InnoDB fit the condition of a statement than its transaction sees.
 fn lost_rows(step: &Step, world: &mut World) -> bool {
     let Some((table, condition)) = table_and_condition(&step.sql) else { return false };
-    let seen = world.count_in_snapshot(step.session, table, condition);
+    let seen = world.count_in_snapshot(0, step.session, table, condition);
     let present = world.count_in_innodb(table, condition);
     seen.zip(present).is_some_and(|(seen, present)| present < seen)
+}
+
+/// Tells whether a statement has found in Millpond what its snapshot sees: a query as many rows as
+/// a plain read, a change as many as fit its condition in InnoDB, where its transaction has ended.
+fn finds_the_same(step: &Step, millpond: &Outcome, world: &mut World) -> bool {
+    let Some((table, condition)) = table_and_condition(&step.sql) else { return false };
+    match &millpond.answer {
+        Answer::Done { affected, .. } => world.count_in_innodb(table, condition) == Some(*affected),
+        answer => {
+            let found = Some(answer.rows().len() as u64);
+            world.count_in_snapshot(1, step.session, table, condition) == found
+        }
+    }
+}
+
+/// Tells whether InnoDB finds other rows for the condition of a statement with its indexes than
+/// without: the server's range for LIKE misses strings that have a character below the space.
+pub(crate) fn index_misses_rows(sql: &str, world: &World) -> bool {
+    let Some((table, condition)) = table_and_condition(sql).filter(|_| sql.contains(" LIKE ")) else {
+        return false;
+    };
+    let indexes = world.secondary_indexes(table).join(", ");
+    let with = world.count_in_innodb(&format!("{table} FORCE INDEX ({indexes})"), condition);
+    with.is_some() && with != world.count_in_innodb(&format!("{table} USE INDEX ()"), condition)
 }
 
 /// Tells whether no row of InnoDB, committed or not, fits the condition of a statement.

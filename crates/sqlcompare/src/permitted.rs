@@ -37,6 +37,7 @@ pub(crate) fn find(
         .or_else(|| of_tables(step, outcomes, together))
         .or_else(|| of_skipped(step, outcomes))
         .or_else(|| of_plans(step, outcomes))
+        .or_else(|| of_ranges(step, world))
 }
 
 pub(crate) fn fails(outcome: &Outcome, code: u16) -> bool {
@@ -110,6 +111,14 @@ fn of_plans(step: &Step, [innodb, millpond]: &[Outcome; 2]) -> Option<Permitted>
         );
     }
     None
+}
+
+/// Returns what is due to ranges of indexes that miss rows.
+fn of_ranges(step: &Step, world: &World) -> Option<Permitted> {
+    if !locks::index_misses_rows(&step.sql, world) {
+        return None;
+    }
+    ends("The server's range for LIKE misses strings with a character below the space, and the plans differ")
 }
 
 /// Returns what SKIP LOCKED explains.

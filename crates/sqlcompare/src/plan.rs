@@ -70,6 +70,15 @@ fn parts_of_indexes(client: &mut Client, table: &str) -> Vec<Row> {
     answer.map(|answer| answer.rows().to_vec()).unwrap_or_default()
 }
 
+/// Returns the names of the secondary indexes of a table, quoted.
+pub(crate) fn secondary_indexes(client: &mut Client, table: &str) -> Vec<String> {
+    let mut names: Vec<_> =
+        parts_of_indexes(client, table).iter().map(|part| format!("`{}`", text(part, 2))).collect();
+    names.dedup();
+    names.retain(|name| name != "`PRIMARY`");
+    names
+}
+
 /// Returns the columns of the unique keys of a table.
 pub(crate) fn unique_columns(client: &mut Client, table: &str) -> Vec<String> {
     let parts = parts_of_indexes(client, table);

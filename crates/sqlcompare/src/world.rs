@@ -101,16 +101,29 @@ impl World {
         names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect()
     }
 
-    /// Returns how many rows of InnoDB's table fit a condition as a session's transaction sees
+    /// Returns how many rows of one side's table fit a condition as a session's transaction sees
     /// them.
-    pub(crate) fn count_in_snapshot(&mut self, name: char, table: &str, condition: &str) -> Option<u64> {
-        count(&mut self.session(name)?.clients[0], table, condition)
+    pub(crate) fn count_in_snapshot(
+        &mut self,
+        side: usize,
+        name: char,
+        table: &str,
+        condition: &str,
+    ) -> Option<u64> {
+        count(&mut self.session(name)?.clients[side], table, condition)
     }
 
     /// Returns the plans of a statement on both sides, if it has one.
     pub(crate) fn plans(&self, sql: &str) -> Option<[Vec<Access>; 2]> {
         let plan = |side| plan::of(&mut connect(&self.socket, side).ok()?, sql);
         Some([plan(0)?, plan(1)?])
+    }
+
+    /// Returns the names of the secondary indexes of a table, quoted.
+    pub(crate) fn secondary_indexes(&self, table: &str) -> Vec<String> {
+        connect(&self.socket, 0)
+            .map(|mut client| plan::secondary_indexes(&mut client, table))
+            .unwrap_or_default()
     }
 
     /// Returns the columns of the unique keys of a table.

@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Only InnoDB tuned
     #[arg(long)]
     tuned: bool,
+    /// Connections share the threads of MariaDB's thread pool
+    #[arg(long)]
+    pool: bool,
     /// Only these workloads; an unknown name prints all names
     workloads: Vec<String>,
 }
@@ -105,6 +108,8 @@ struct Size {
     memory_mib: u64,
     /// Rows of the table that ALTER TABLE copies.
     alter_rows: u64,
+    /// Connections share the threads of a pool.
+    pool: bool,
 }
 
 impl Size {
@@ -116,6 +121,7 @@ impl Size {
             pairs: args.pairs.or(args.quick.then_some(2)),
             memory_mib: pick(args.memory, 2048, 256),
             alter_rows: if args.quick { 100_000 } else { 1_000_000 },
+            pool: args.pool,
         }
     }
 }
@@ -149,6 +155,7 @@ fn against(rival: Rival, wanted: &[&'static Workload], size: Size) -> Result<Vec
     ];
     let mut options: Vec<&str> = memory.iter().map(String::as_str).collect();
     options.extend(rival.options());
+    options.extend(size.pool.then_some("--thread-handling=pool-of-threads"));
     // The private server looks for plugins only in its own directory.
     let plugins = dir.join("plugin");
     make_dir(&plugins)?;

@@ -131,6 +131,9 @@ impl Shared {
 
     /// Does one slice of reverting and purging. `idle` counts the steps without work.
     fn purge_step(&self, idle: &mut u32) -> Result<Pause> {
+        if self.purge_waits_for_replay() {
+            return Ok(Pause::For(BACKGROUND_NAP));
+        }
         let step = self.txns.background_step(PURGE_SLICE);
         *idle = if matches!(step, Ok(0)) { *idle + 1 } else { 0 };
         if *idle == NAPS_BEFORE_FLUSH {

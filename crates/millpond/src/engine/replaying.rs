@@ -67,6 +67,11 @@ impl Replaying {
         self.change(|state| state.runs = false);
     }
 
+    /// Whether a try has failed: something could not be read.
+    fn has_failed(&self) -> bool {
+        self.state.lock().failures > 0
+    }
+
     /// Ends replay as soon as possible. The rest is left to the next opening.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -89,6 +94,14 @@ impl Replaying {
 }
 
 impl Shared {
+    /// Whether reverting and purging wait for the end of replay. They need pages at random places,
+    /// and each page that lacks redo would be completed by itself, by reads at random places of the
+    /// log, under latches that replay waits for (decision 0151). They do not wait if replay cannot
+    /// go on, or if the disk has no space but what they free.
+    pub(super) fn purge_waits_for_replay(&self) -> bool {
+        self.checkpointer.replaying() && !self.replaying.has_failed() && self.has_spare_space()
+    }
+
     /// Applies the redo of the last run that pages lack. Returns early if it is told to stop.
     pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
         let begun_us = self.clock.now_us();

@@ -131,6 +131,33 @@ fn every_failed_read_beside_replay() {
     assert!(failed > 0, "no read failed");
 }
 
+/// Purge beside replay completed pages one by one, with reads at random places of the log, under
+/// latches that replay waited for: 13.8 s instead of 5.3 s for 2,000 MiB.
+#[test]
+fn purge_waits_for_replay_unless_replay_is_stuck() {
+    let (disk, _) = killed(6);
+    let faulty = || {
+        let disk = FaultDisk::new(Arc::new(disk.fork()));
+        (Vfs { disk: Arc::new(disk.clone()), clock: Arc::new(ManualClock::new(1)) }, disk)
+    };
+    let (vfs, counted) = faulty();
+    let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
+    let opening = counted.count(OpKind::Read);
+    let waits = engine.shared.purge_waits_for_replay();
+    assert!(waits || !engine.shared.checkpointer.replaying());
+    engine.shared.finish_replay().unwrap();
+    assert!(!engine.shared.purge_waits_for_replay());
+    let replayed = counted.count(OpKind::Read);
+    let (vfs, failing) = faulty();
+    let nth = u64::midpoint(opening, replayed);
+    let fault = Fault::Refused(ErrorKind::Other);
+    failing.fail(FaultRule { kind: OpKind::Read, nth, for_ever: true, fault });
+    let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
+    engine.shared.finish_replay().unwrap_err();
+    assert!(engine.shared.checkpointer.replaying());
+    assert!(!engine.shared.purge_waits_for_replay());
+}
+
 fn overwrite(disk: &MemDisk, path: &str, offset: u64, bytes: &[u8]) {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
     let file = disk.open(Path::new(path), mode).unwrap();

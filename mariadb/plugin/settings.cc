@@ -21,14 +21,27 @@ ulong counter_lock_mode;
 char *redo_directory;
 char *doublewrite_directory;
 
+// Makes the redo log as long as the two settings say.
+int size_log(ulonglong capacity, ulong target) {
+  return capacity > 0 ? millpond_set_redo_capacity(database, capacity)
+                      : millpond_set_recovery_target(database, target * 1000ULL);
+}
+
+void stays(THD *thd, const char *variable) {
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS, "%s stays as it is: %s", variable,
+                      millpond_error_text());
+}
+
 void set_redo_capacity(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
   ulonglong wanted = *static_cast<const ulonglong *>(save);
-  if (millpond_set_redo_capacity(database, wanted) != MILLPOND_RC_OK) {
-    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS,
-                        "millpond_redo_capacity stays as it is: %s", millpond_error_text());
-    return;
-  }
+  if (size_log(wanted, recovery_target) != MILLPOND_RC_OK) return stays(thd, "millpond_redo_capacity");
   *static_cast<ulonglong *>(var) = wanted;
+}
+
+void set_recovery_target(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  ulong wanted = *static_cast<const ulong *>(save);
+  if (size_log(redo_capacity, wanted) != MILLPOND_RC_OK) return stays(thd, "millpond_recovery_target");
+  *static_cast<ulong *>(var) = wanted;
 }
 
 }  // namespace
@@ -36,9 +49,9 @@ void set_redo_capacity(THD *thd, st_mysql_sys_var *, void *var, const void *save
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                               "Memory for cached pages, bytes.", nullptr, nullptr, 128 * MIB, 8 * MIB,
                               ULONGLONG_MAX, MIB);
-static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG,
                           "How long a recovery after a crash may take, seconds. It sizes the redo log.",
-                          nullptr, nullptr, 10, 1, 3600, 0);
+                          nullptr, set_recovery_target, 10, 1, 3600, 0);
 static MYSQL_SYSVAR_ULONGLONG(redo_capacity, redo_capacity, PLUGIN_VAR_RQCMDARG,
                               "How many bytes the redo log may hold. 0: as the recovery target allows.",
                               nullptr, set_redo_capacity, 0, 0, ULONGLONG_MAX, MIB);

@@ -463,6 +463,9 @@ int millpond_checkpoint(const millpond_db *db);
 // Sets how many bytes the redo log may hold.
 int millpond_set_redo_capacity(const millpond_db *db, uint64_t bytes);
 
+// Sets how long recovery may take, milliseconds. The redo capacity follows from it.
+int millpond_set_recovery_target(const millpond_db *db, uint64_t ms);
+
 // Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 // report, one line or one for each problem, into `report`, which may be null.
 int millpond_check(const millpond_db *db, millpond_buffer *report);

@@ -66,11 +66,12 @@ unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure>
     if options.buffer_pool_bytes > 0 {
         all = all.buffer_pool_bytes(options.buffer_pool_bytes);
     }
-    if options.redo_capacity_bytes > 0 {
-        all = all.redo_capacity_bytes(options.redo_capacity_bytes);
-    }
     if options.recovery_target_ms > 0 {
         all = all.recovery_target(Duration::from_millis(options.recovery_target_ms));
+    }
+    // The later one counts.
+    if options.redo_capacity_bytes > 0 {
+        all = all.redo_capacity_bytes(options.redo_capacity_bytes);
     }
     if options.history_memory_bytes > 0 {
         all = all.history_memory_bytes(options.history_memory_bytes);
@@ -141,6 +142,13 @@ pub unsafe extern "C" fn millpond_checkpoint(db: *const Db) -> c_int {
 pub unsafe extern "C" fn millpond_set_redo_capacity(db: *const Db, bytes: u64) -> c_int {
     // SAFETY: the handle is null or valid.
     guard_ok(|| Ok(unsafe { shared(db) }?.db.set_redo_capacity(bytes)?))
+}
+
+/// Sets how long recovery may take, milliseconds. The redo capacity follows from it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_recovery_target(db: *const Db, ms: u64) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.set_recovery_target(Duration::from_millis(ms))?))
 }
 
 /// Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the

@@ -49,6 +49,19 @@ static int find_commits(void *context, millpond_bytes name, double value, uint32
   return 0;
 }
 
+static int find_capacity(void *context, millpond_bytes name, double value, uint32_t is_counter, millpond_bytes help) {
+  (void)help;
+  if (is(name, "redo_capacity_bytes") && !is_counter)
+    *(double *)context = value;
+  return 0;
+}
+
+static double capacity(const millpond_db *db) {
+  double bytes = 0;
+  OK(millpond_metrics(db, find_capacity, &bytes));
+  return bytes;
+}
+
 static void *cancel_later(void *txn) {
   millpond_txn_cancel((millpond_txn *)txn);
   return NULL;
@@ -256,8 +269,16 @@ int main(void) {
   double commits = -1;
   memset(&options, 0, sizeof options);
   options.page_bytes = 16384;
+  /* The recovery target, which the server always gives, once hid the capacity. */
+  options.redo_capacity_bytes = 32 << 20;
+  options.recovery_target_ms = 10000;
   CHECK(millpond_abi_version() == MILLPOND_ABI);
   OK(millpond_open(&options, &db));
+  CHECK(capacity(db) == 32 << 20);
+  OK(millpond_set_redo_capacity(db, 48 << 20));
+  CHECK(capacity(db) == 48 << 20);
+  RC(millpond_set_recovery_target(db, 0), MISUSE);
+  OK(millpond_set_recovery_target(db, 5000));
   millpond_table_change create[2] = {{MILLPOND_TABLE_OP_CREATE, text("t"), {0}, text("m0")},
                                      {MILLPOND_TABLE_OP_CREATE, text("t by mail"), {0}, text("m1")}};
   OK(millpond_change_tables(db, create, 2, 1000));

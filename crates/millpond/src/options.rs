@@ -115,6 +115,14 @@ impl Default for Options {
     }
 }
 
+/// Fails if no recovery could take as little as `target`.
+pub(crate) fn check_recovery_target(target: Duration) -> Result {
+    if target.is_zero() {
+        return Err(Error::Misuse("a recovery target of 0: recovery takes time".into()));
+    }
+    Ok(())
+}
+
 impl Options {
     /// The default options.
     #[must_use]
@@ -309,9 +317,7 @@ impl Options {
         {
             return misuse(format!("a redo capacity of {bytes} bytes: at least {least} are needed"));
         }
-        if self.recovery_target.is_zero() {
-            return misuse("a recovery target of 0: recovery takes time".into());
-        }
+        check_recovery_target(self.recovery_target)?;
         self.law.validate()?;
         let interval = self.recorder_interval;
         if !interval.is_zero() && interval < RECORDER_INTERVAL_MIN {

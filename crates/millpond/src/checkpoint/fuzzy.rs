@@ -79,6 +79,11 @@ impl Checkpointer {
         self.replayed.load(Ordering::Acquire) != Lsn::MAX.0
     }
 
+    /// Returns the rate at which recovery replays redo, bytes a second; 0 if it is unknown.
+    pub(crate) fn replay_rate(&self) -> u64 {
+        self.current.lock().replay_rate
+    }
+
     /// Sets the rate at which recovery replays redo, bytes a second, for the next root.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
         self.current.lock().replay_rate = bytes_per_s;

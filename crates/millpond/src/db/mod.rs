@@ -17,6 +17,7 @@ mod range;
 mod receipt;
 mod row_change;
 mod scan;
+mod settings;
 mod statement;
 mod statistics;
 #[cfg(test)]
@@ -531,22 +532,6 @@ impl Db {
     pub fn checkpoint(&self) -> Result<()> {
         let _inside = self.core.enter()?;
         self.core.engine.checkpoint().map(drop)
-    }
-
-    /// Sets how many bytes the redo log may hold. If it cannot grow, the old size stays.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// db.set_redo_capacity(96 << 20)?;
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small; [`Error::Closed`],
-    /// [`Error::Poisoned`].
-    pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
-        let _inside = self.core.enter()?;
-        self.core.engine.set_redo_capacity(bytes)
     }
 
     /// Checks every page and every tree and reports all damage. Other threads may read and write

@@ -2,6 +2,7 @@
 //! threads share. Nothing is read or written yet, and no thread runs.
 
 use super::adopt::{Adopted, Recovery};
+use super::capacity::capacity_near;
 use super::catch_up::CatchUp;
 use super::open::Opening;
 use super::replaying::Replaying;
@@ -27,31 +28,17 @@ use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
-use pace::capacity::{self, CapacityChange};
 use pace::heap_trim::HeapTrim;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use vfs::File;
-
-/// Returns the redo capacity with which recovery takes no longer than the user allows. Keeps the
-/// existing files if the difference is small.
-pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
-    let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
-    let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
-    match capacity::change(have, wanted, segment_bytes) {
-        CapacityChange::Keep => have,
-        // Files are made as they are needed, so the whole growth is allowed at once.
-        CapacityChange::Grow(_) | CapacityChange::Shrink(_) => wanted,
-    }
-}
 
 /// Returns the redo capacity that the user has set, or that follows from the recovery target.
 fn redo_capacity(options: &Options, root: &Root, log: &Log) -> u64 {
     let segment_bytes = log.segments().block_bytes();
     options.redo_capacity_bytes.unwrap_or_else(|| {
         let have = log.segments().count() * segment_bytes;
-        capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
+        capacity_near(have, options.recovery_target, root.replay_rate, segment_bytes)
     })
 }
 
@@ -86,6 +73,7 @@ pub(super) fn build(
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
     let redo_capacity = redo_capacity(options, &root, &log);
+    let target = options.redo_capacity_bytes.is_none().then_some(options.recovery_target);
     // What the first pass had in memory, and what replay is going to have.
     let redo_bytes = tail.end.since(root.checkpoint);
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
@@ -108,7 +96,7 @@ pub(super) fn build(
         has_writers: !options.tuning.no_threads,
         checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
         admission,
-        capacity: Capacity::new(redo_capacity, (tail.end, tail.end.since(root.checkpoint))),
+        capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
         replaying: Replaying::default(),
         clock: Arc::clone(&vfs.clock),

@@ -4,14 +4,17 @@
 use super::{Shared, Worker};
 use crate::error::{Error, Result};
 use crate::log::segment::Segments;
+use crate::options::check_recovery_target;
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
+use pace::capacity::{self, CapacityChange};
 use pace::innodb::points;
 use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
+use std::time::Duration;
 
 /// Time from a growth that found no space to the next try.
 const TRY_AGAIN_US: u64 = 10_000_000;
@@ -30,6 +33,8 @@ const KEPT_SECONDS: u64 = 2;
 pub(super) struct Capacity {
     /// The configured size: bytes of log blocks that the segments may hold.
     configured: AtomicU64,
+    /// The size follows from this recovery target; `None` if the user has set the size.
+    target: Mutex<Option<Duration>>,
     /// No growth before this time, because the disk was full.
     no_growth_until_us: AtomicU64,
     /// The number of roots that had been written when there was no space for the reserve.
@@ -44,9 +49,10 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub(super) fn new(bytes: u64, recovered: (Lsn, u64)) -> Capacity {
+    pub(super) fn new(bytes: u64, target: Option<Duration>, recovered: (Lsn, u64)) -> Capacity {
         Capacity {
             configured: AtomicU64::new(bytes),
+            target: Mutex::new(target),
             no_growth_until_us: AtomicU64::new(0),
             reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
@@ -56,7 +62,7 @@ impl Capacity {
     }
 
     /// Sets another size. Files are made and removed as needed.
-    pub(super) fn set(&self, bytes: u64) {
+    fn set(&self, bytes: u64) {
         self.configured.store(bytes, Ordering::Relaxed);
     }
 
@@ -79,6 +85,23 @@ pub(super) struct RedoRoom {
     pub(super) existing: u64,
     /// In as many files as are allowed. Cleaning uses this, because files are made as needed.
     pub(super) allowed: u64,
+}
+
+/// Returns the redo capacity with which recovery takes no longer than `target`.
+fn capacity_by_target(target: Duration, replay_rate: u64, segment_bytes: u64) -> u64 {
+    let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
+    capacity::wanted(target_us, replay_rate, segment_bytes)
+}
+
+/// Returns the redo capacity with which recovery takes no longer than `target`, or `have` if the
+/// difference is small.
+pub(super) fn capacity_near(have: u64, target: Duration, replay_rate: u64, segment_bytes: u64) -> u64 {
+    let wanted = capacity_by_target(target, replay_rate, segment_bytes);
+    match capacity::change(have, wanted, segment_bytes) {
+        CapacityChange::Keep => have,
+        // Files are made as they are needed, so the whole growth is allowed at once.
+        CapacityChange::Grow(_) | CapacityChange::Shrink(_) => wanted,
+    }
 }
 
 impl Shared {
@@ -285,9 +308,33 @@ impl Shared {
             self.shrink_to(back)?;
             return Err(error);
         }
+        *self.capacity.target.lock() = None;
         self.capacity.set(bytes);
         self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
         self.roster.wake(Worker::Cleaner);
         Ok(())
+    }
+
+    /// Sets another recovery target. The capacity follows from it, also if it was set before. Files
+    /// are made and removed as needed, as after [`Shared::set_redo_capacity`].
+    pub(super) fn set_recovery_target(&self, target: Duration) -> Result {
+        let _changing = self.capacity.changing.lock();
+        self.poison.check()?;
+        check_recovery_target(target)?;
+        *self.capacity.target.lock() = Some(target);
+        let segment_bytes = self.store.log.segments().block_bytes();
+        self.capacity.set(capacity_by_target(target, self.checkpointer.replay_rate(), segment_bytes));
+        self.roster.wake(Worker::Cleaner);
+        Ok(())
+    }
+
+    /// Sizes the log by the rate with which a recovery has replayed, unless the user has set a
+    /// size. Keeps the size if the difference is small.
+    pub(super) fn follow_replay_rate(&self, bytes_per_s: u64) {
+        let _changing = self.capacity.changing.lock();
+        let Some(target) = *self.capacity.target.lock() else { return };
+        let segments = self.store.log.segments();
+        let (have, segment_bytes) = (segments.count() * segments.block_bytes(), segments.block_bytes());
+        self.capacity.set(capacity_near(have, target, bytes_per_s, segment_bytes));
     }
 }

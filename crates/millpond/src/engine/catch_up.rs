@@ -2,8 +2,6 @@
 //! replay finds frames, and the checkpoint may move over what has been replayed.
 
 use super::Engine;
-use super::Shared;
-use super::build::capacity_by_target;
 use super::open::Opening;
 use super::replaying::ReplayTask;
 use super::roster::Worker;
@@ -13,7 +11,6 @@ use crate::recover::pending::Pending;
 use base::Lsn;
 use metrics::M;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What catching up needs from the steps before.
 pub(super) struct CatchUp {
@@ -34,12 +31,8 @@ impl Engine {
         let redo_bytes = if was_clean { 0 } else { pending.end.since(root.checkpoint) };
         metrics.set(M::RecoveryRedoBytes, redo_bytes);
         metrics.set(M::RecoveryLeftBytes, redo_bytes);
-        let task = ReplayTask {
-            pending,
-            window_bytes: options.tuning.replay_window_bytes,
-            rate: root.replay_rate,
-            target: options.redo_capacity_bytes.is_none().then_some(options.recovery_target),
-        };
+        let task =
+            ReplayTask { pending, window_bytes: options.tuning.replay_window_bytes, rate: root.replay_rate };
         let tuning = options.tuning;
         let first = needs_checkpoint || options.eager_recovery || tuning.replay_first || tuning.no_threads;
         if first {
@@ -72,18 +65,5 @@ impl Engine {
         let started =
             self.shared.start(Worker::Replay, move |_, parker, _| shared.replay_beside(&task, parker));
         started.inspect_err(|_| self.shared.replaying.not_begun())
-    }
-}
-
-impl Shared {
-    /// Remembers how fast this recovery replayed, and sizes the log by it.
-    pub(super) fn use_replay_rate(&self, bytes_per_s: u64, target: Option<Duration>) {
-        self.store.metrics.set(M::ReplayRate, bytes_per_s);
-        self.checkpointer.set_replay_rate(bytes_per_s);
-        if let Some(target) = target {
-            let segments = self.store.log.segments();
-            let (have, segment_bytes) = (segments.count() * segments.block_bytes(), segments.block_bytes());
-            self.capacity.set(capacity_by_target(target, bytes_per_s, have, segment_bytes));
-        }
     }
 }

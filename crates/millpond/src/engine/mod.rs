@@ -27,6 +27,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
 use crate::error::{Poison, Result};
 use crate::flush::batch::Flusher;
+use crate::options::check_recovery_target;
 use crate::recorder::Recorder;
 use crate::reserve::Reserve;
 use crate::store::Store;
@@ -287,6 +288,11 @@ impl Engine {
     /// size stays. A smaller log takes effect as the checkpoint moves.
     pub(crate) fn set_redo_capacity(&self, bytes: u64) -> Result {
         self.shared.set_redo_capacity(bytes)
+    }
+
+    /// Sets another recovery target, from which the redo capacity follows.
+    pub(crate) fn set_recovery_target(&self, target: Duration) -> Result {
+        if self.ephemeral { check_recovery_target(target) } else { self.shared.set_recovery_target(target) }
     }
 
     fn stop(&self) {

@@ -52,8 +52,6 @@ pub(super) struct ReplayTask {
     pub(super) window_bytes: usize,
     /// The rate that earlier recoveries have measured, bytes a second.
     pub(super) rate: u64,
-    /// The log is as long as this recovery target allows; `None` if the user has set its size.
-    pub(super) target: Option<Duration>,
 }
 
 impl Replaying {
@@ -129,8 +127,15 @@ impl Shared {
         self.store.metrics.set(M::RecoveryMs, now_us.saturating_sub(self.opened_us) / 1000);
         let mut rate = ReplayRate::new(task.rate);
         rate.observe(end.since(from), now_us.saturating_sub(begun_us));
-        self.use_replay_rate(rate.bytes_per_s(), task.target);
+        self.use_replay_rate(rate.bytes_per_s());
         Ok(())
+    }
+
+    /// Remembers how fast this recovery replayed, and sizes the log by it.
+    fn use_replay_rate(&self, bytes_per_s: u64) {
+        self.store.metrics.set(M::ReplayRate, bytes_per_s);
+        self.checkpointer.set_replay_rate(bytes_per_s);
+        self.follow_replay_rate(bytes_per_s);
     }
 
     /// The thread of replay. A page that cannot be read may be readable later. Damage stays, and

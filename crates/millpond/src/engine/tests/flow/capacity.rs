@@ -23,6 +23,29 @@ fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
     assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
 }
 
+/// A size that the user set while replay ran was forgotten at the end of replay: the log followed
+/// the target of the options again.
+#[test]
+fn the_last_of_capacity_and_recovery_target_counts() {
+    let mut options = options(4 * MIB, 4096);
+    options.redo_capacity_bytes = None;
+    options.recovery_target = Duration::from_secs(1);
+    let world = World::new(&options, 20, 20);
+    let shared = &world.engine.shared;
+    let capacity = || world.engine.metrics().value(M::RedoCapacityBytes);
+    let second = capacity();
+    world.engine.set_recovery_target(Duration::from_secs(4)).unwrap();
+    assert!(capacity() > 3 * second, "{second} and then {}", capacity());
+    assert!(matches!(world.engine.set_recovery_target(Duration::ZERO), Err(Error::Misuse(_))));
+    world.engine.set_redo_capacity(8 * MIB).unwrap();
+    shared.follow_replay_rate(500_000_000);
+    assert_eq!(capacity(), 8 * MIB);
+    world.engine.set_recovery_target(Duration::from_secs(1)).unwrap();
+    let by_guess = capacity();
+    shared.follow_replay_rate(2_000_000_000);
+    assert!(capacity() > 3 * by_guess, "{by_guess} and then {}", capacity());
+}
+
 /// Files are made as needed. Where the disk has no space for more, the log works with those that it
 /// has.
 #[test]

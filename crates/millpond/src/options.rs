@@ -80,12 +80,16 @@ pub(crate) struct Tuning {
     pub frames: usize,
     /// Redo that a worker of recovery holds in memory before it applies it to pages, bytes.
     pub replay_window_bytes: usize,
+    /// Threads that apply redo; 0: as many as there are cores, and not more than help.
+    pub replay_workers: usize,
     /// Log that an opening may read before the first transaction, about, bytes.
     pub head_bytes: u64,
     /// Replay ends before the database is open.
     pub replay_first: bool,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     pub replay_checkpoint_us: u64,
+    /// No file `progress`, for tests that count operations of files or make each of them fail.
+    pub no_progress_file: bool,
     /// Start no threads: a test takes the steps of the cleaner itself.
     pub no_threads: bool,
 }
@@ -101,9 +105,11 @@ impl Default for Tuning {
             doublewrite_pages: 512,
             frames: 0,
             replay_window_bytes: 64 << 20,
+            replay_workers: 0,
             head_bytes: 64 << 20,
             replay_first: false,
             replay_checkpoint_us: 3_000_000,
+            no_progress_file: false,
             no_threads: false,
         }
     }

@@ -18,6 +18,7 @@ pub mod growth;
 pub mod heap_trim;
 pub mod history;
 pub mod innodb;
+pub mod replay_progress;
 pub mod segments;
 pub mod smoothed_rate;
 pub mod thresholds;

@@ -93,12 +93,18 @@ pub(crate) fn check_database(db: &millpond::Db) -> Outcome<String> {
 /// Waits until all losers are reverted. Returns the milliseconds from the opening until all redo
 /// was applied.
 pub(crate) fn wait_recovered(db: &millpond::Db) -> Outcome<u64> {
+    wait_recovered_with(db, || ())
+}
+
+/// The same. Calls `meanwhile` again and again.
+pub(crate) fn wait_recovered_with(db: &millpond::Db, mut meanwhile: impl FnMut()) -> Outcome<u64> {
     loop {
         let snapshot = db.metrics();
         if being_reverted(&snapshot) == 0 && recovery_left_bytes(&snapshot) == 0 {
             return Ok(recovery_ms(&snapshot));
         }
         stop::check()?;
+        meanwhile();
         std::thread::sleep(Duration::from_millis(1));
     }
 }

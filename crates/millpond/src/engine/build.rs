@@ -5,6 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::capacity::capacity_near;
 use super::catch_up::CatchUp;
 use super::open::Opening;
+use super::progress_file::ProgressFile;
 use super::replaying::Replaying;
 use super::roster::{Roster, Worker};
 use super::writers::PageWriters;
@@ -59,7 +60,7 @@ pub(super) fn build(
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { context, paths, options, opened_us, .. } = opening;
+    let Opening { context, paths, options, opened_us, unlatched } = opening;
     let Context { vfs, poison, .. } = context;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
     let Recovery { tail, rebuild, history, was_clean, needs_checkpoint } = recovery;
@@ -99,6 +100,7 @@ pub(super) fn build(
         capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
         replaying: Replaying::default(),
+        progress: ProgressFile::new(unlatched, &paths.dir, options),
         clock: Arc::clone(&vfs.clock),
         calls: ActiveCalls::default(),
         active_threads: AtomicU64::new(0),

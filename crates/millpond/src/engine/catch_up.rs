@@ -31,8 +31,12 @@ impl Engine {
         let redo_bytes = if was_clean { 0 } else { pending.end.since(root.checkpoint) };
         metrics.set(M::RecoveryRedoBytes, redo_bytes);
         metrics.set(M::RecoveryLeftBytes, redo_bytes);
-        let task =
-            ReplayTask { pending, window_bytes: options.tuning.replay_window_bytes, rate: root.replay_rate };
+        let task = ReplayTask {
+            pending,
+            window_bytes: options.tuning.replay_window_bytes,
+            workers: options.tuning.replay_workers,
+            rate: root.replay_rate,
+        };
         let tuning = options.tuning;
         let first = needs_checkpoint || options.eager_recovery || tuning.replay_first || tuning.no_threads;
         if first {

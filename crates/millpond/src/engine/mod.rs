@@ -14,6 +14,7 @@ mod directory;
 mod figures;
 mod growth;
 mod open;
+mod progress_file;
 mod replaying;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
@@ -44,6 +45,7 @@ use growth::Growth;
 use metrics::{Force, M, SyncReason};
 use pace::heap_trim::HeapTrim;
 use pace::innodb::Settings;
+use progress_file::ProgressFile;
 use replaying::Replaying;
 use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
@@ -97,6 +99,7 @@ struct Shared {
     reserve: Arc<Reserve>,
     /// The replay of the last run's redo.
     replaying: Replaying,
+    progress: ProgressFile,
     clock: Arc<dyn Clock>,
     /// The calls that are in progress.
     calls: ActiveCalls,

@@ -11,6 +11,7 @@
 
 use super::create::{Paths, create, make_dir, sync_existing};
 use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
+use super::progress_file::{ProgressFile, Stage};
 use super::{Engine, adopt, build};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::context::Context;
@@ -70,6 +71,7 @@ impl Engine {
         let opening = Opening { context, paths, options, unlatched, opened_us };
 
         let inspected = opening.inspect(dir)?;
+        ProgressFile::new(unlatched, dir, options).tell(Stage::Opening, false);
         let (adopted, recovery) = adopt::adopt(&opening, inspected)?;
         let (engine, catch_up) = build::build(&opening, adopted, recovery)?;
         engine.shared.make_first_files()?;

@@ -2,6 +2,7 @@
 //! wait for its end.
 
 use super::Shared;
+use super::progress_file::Stage;
 use super::roster::Worker;
 use crate::error::{Error, Result};
 use crate::recover::apply::{Replay, replay};
@@ -11,6 +12,7 @@ use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Condvar, Mutex, Parker};
 use metrics::M;
 use pace::capacity::ReplayRate;
+use pace::replay_progress::ReplayView;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +52,8 @@ pub(super) struct ReplayTask {
     pub(super) pending: Arc<Pending>,
     /// Redo that a worker collects in memory before it applies it to pages, bytes.
     pub(super) window_bytes: usize,
+    /// Threads that apply redo; 0: as many as there are cores, and not more than help.
+    pub(super) workers: usize,
     /// The rate that earlier recoveries have measured, bytes a second.
     pub(super) rate: u64,
 }
@@ -104,7 +108,7 @@ impl Shared {
     pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
         let begun_us = self.clock.now_us();
         let (from, end) = (self.checkpointer.replayed_lsn(), task.pending.end);
-        let told = Arc::clone(self);
+        let (told, redo_bytes, usual_bytes_per_s) = (Arc::clone(self), end.since(from), task.rate);
         let job = Replay {
             pool: Arc::clone(&self.store.pool),
             pending: Arc::clone(&task.pending),
@@ -113,10 +117,20 @@ impl Shared {
             stop: Arc::clone(&self.replaying.stop),
             reached: Box::new(move |lsn| {
                 told.checkpointer.replayed_to(lsn);
-                told.store.metrics.set(M::RecoveryLeftBytes, end.since(lsn.min(end)));
+                let left_bytes = end.since(lsn.min(end));
+                told.store.metrics.set(M::RecoveryLeftBytes, left_bytes);
+                told.progress.tell_replay(|| ReplayView {
+                    redo_bytes,
+                    left_bytes,
+                    elapsed_us: told.clock.now_us().saturating_sub(begun_us),
+                    usual_bytes_per_s,
+                });
             }),
         };
-        let workers = (self.clock.cores() as usize).clamp(1, WORKERS_MAX);
+        let workers = match task.workers {
+            0 => (self.clock.cores() as usize).clamp(1, WORKERS_MAX),
+            some => some,
+        };
         if from < end && !replay(job, workers)? {
             return Ok(());
         }
@@ -128,6 +142,7 @@ impl Shared {
         let mut rate = ReplayRate::new(task.rate);
         rate.observe(end.since(from), now_us.saturating_sub(begun_us));
         self.use_replay_rate(rate.bytes_per_s());
+        self.progress.tell(Stage::Done, self.has_spare_space());
         Ok(())
     }
 

@@ -42,6 +42,7 @@ fn options() -> Options {
         doublewrite_pages: 16,
         frames: 32,
         head_bytes: 64 << 10,
+        no_progress_file: true,
         ..Tuning::default()
     };
     options

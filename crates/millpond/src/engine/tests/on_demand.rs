@@ -3,18 +3,20 @@
 use super::{DIR, Rows, TREE, model, options, put, row, rows};
 use crate::btree::Tree;
 use crate::engine::Engine;
+use crate::engine::progress_file::Stage;
 use crate::error::{Error, Result};
 use crate::flush::batch::BatchLimit;
 use crate::options::Options;
 use base::prng::Prng;
 use base::{PageNo, TreeId};
 use metrics::{Force, M, SyncReason};
+use pace::replay_progress::ReplayView;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::fault::{Fault, FaultDisk, FaultRule, OpKind};
-use vfs::mem::{ManualClock, MemDisk};
+use vfs::mem::{CrashChoice, ManualClock, MemDisk};
 use vfs::{Create, Disk, OpenMode, Vfs};
 
 const PUTS: u64 = 2500;
@@ -30,6 +32,10 @@ fn killed(seed: u64) -> (MemDisk, Tree) {
     let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &held_back()).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
     for n in 0..PUTS {
+        if n + 16 == PUTS {
+            // The cleaner does it too, when it comes to it.
+            engine.shared.checkpointer.renew().unwrap();
+        }
         let (key, value) = row(seed, n);
         let lsn = put(&engine, tree, n, &key, &value).unwrap();
         if n % 16 == 0 || n + 1 == PUTS {
@@ -74,6 +80,39 @@ fn pages_are_the_same_on_demand_and_in_order() {
         let figure = |metric| on_demand.store.metrics.get(metric);
         let (read, redo) = (figure(M::RecoveryReadBytes), figure(M::RecoveryRedoBytes));
         assert!(read < redo, "{read} of {redo} bytes were read before the database was open");
+    }
+}
+
+/// Replay is cut off four times, each time at a random operation of the disk.
+#[test]
+fn pages_are_the_same_with_one_worker_and_with_many_and_after_crashes_in_replay() {
+    for seed in [11, 12] {
+        let (disk, _) = killed(seed);
+        let open = |image: &MemDisk, workers| {
+            let mut options = held_back();
+            options.tuning.replay_workers = workers;
+            options.tuning.replay_window_bytes = 16 << 10;
+            options.tuning.replay_checkpoint_us = 0;
+            let engine = Engine::open(&image.vfs(2), Path::new(DIR), &options).unwrap();
+            engine.shared.finish_replay().unwrap();
+            engine
+        };
+        let expected = images(&open(&disk.fork(), 1));
+        let mut rng = Prng::new(seed);
+        for workers in [1, 2, 8] {
+            let mut image = disk.fork();
+            for _ in 0..4 {
+                drop(open(&image, workers));
+                let (mut walk, stop) = (image.walk(), rng.below(image.op_count() + 1));
+                while walk.at() < stop && walk.step() {}
+                image = walk.image(CrashChoice::Random(rng.next_u64()));
+            }
+            let found = images(&open(&image, workers));
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+            for (page, image) in &found {
+                assert!(*image == expected[page], "seed {seed}, {workers} workers: {page:?}");
+            }
+        }
     }
 }
 
@@ -156,6 +195,53 @@ fn purge_waits_for_replay_unless_replay_is_stuck() {
     engine.shared.finish_replay().unwrap_err();
     assert!(engine.shared.checkpointer.replaying());
     assert!(!engine.shared.purge_waits_for_replay());
+}
+
+/// Returns the lines of the file `progress`.
+fn progress(disk: &MemDisk) -> BTreeMap<String, String> {
+    let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+    let file = disk.open(&Path::new(DIR).join("progress"), mode).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes.len(), 256);
+    let text = String::from_utf8(bytes).unwrap();
+    let lines = text.trim_end().lines().map(|line| line.split_once('=').unwrap());
+    lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn a_file_says_how_far_recovery_is() {
+    let (disk, _) = killed(8);
+    let mut options = held_back();
+    options.tuning.no_progress_file = false;
+    let engine = Engine::open(&disk.vfs(2), Path::new(DIR), &options).unwrap();
+    let shared = &engine.shared;
+    shared.finish_replay().unwrap();
+    let done = progress(&disk);
+    assert_eq!((&*done["state"], &*done["percent"], &*done["left_bytes"]), ("done", "100", "0"));
+    // The clock stands still, so only the first of two reports in a fifth of a second is written.
+    let view =
+        |left_bytes| ReplayView { redo_bytes: 1000, left_bytes, elapsed_us: 1_000_000, usual_bytes_per_s: 0 };
+    shared.progress.tell_replay(|| view(400));
+    assert_eq!(progress(&disk)["state"], "done");
+    shared.progress.tell(Stage::Replaying(view(400)), false);
+    let now = progress(&disk);
+    assert_eq!((&*now["state"], &*now["percent"], &*now["seconds_left"]), ("replaying", "60", "1"));
+    drop(engine);
+    // An opening that cannot finish leaves the file behind.
+    let faulty = FaultDisk::new(Arc::new(disk.clone()));
+    let vfs = Vfs { disk: Arc::new(faulty.clone()), clock: Arc::new(ManualClock::new(1)) };
+    let fault = Fault::Refused(ErrorKind::Other);
+    faulty.fail(FaultRule { kind: OpKind::Read, nth: 12, for_ever: true, fault });
+    Engine::open(&vfs, Path::new(DIR), &options).unwrap_err();
+    assert_eq!(progress(&disk)["state"], "opening");
+    // Nobody notices that it cannot be written.
+    let full = disk.fork();
+    full.remove(&Path::new(DIR).join("progress")).unwrap();
+    full.create_dir(&Path::new(DIR).join("progress")).unwrap();
+    let engine = Engine::open(&full.vfs(2), Path::new(DIR), &options).unwrap();
+    engine.shared.finish_replay().unwrap();
+    engine.close().unwrap();
 }
 
 fn overwrite(disk: &MemDisk, path: &str, offset: u64, bytes: &[u8]) {

@@ -405,6 +405,23 @@ fn acknowledged_commits_survive_the_kill() {
 }
 
 #[test]
+fn acknowledged_commits_survive_kill_after_kill() {
+    let scratch = Scratch::new("kills");
+    let sizes = "--threads 4 --tables 2 --rows 400 --pool 32MiB --seed 7";
+    let table =
+        scratch.ok(&format!("crash {sizes} --kills 4 --seconds 0.5 --recovery-target 5s --json out.json"));
+    assert!(table.contains("beyond target") && table.contains("of 4 recoveries"), "{table}");
+    let json = scratch.json("out.json");
+    let kills = json["kills"].as_array().unwrap();
+    assert_eq!(kills.len(), 4);
+    let acknowledged: u64 = kills.iter().map(|kill| kill["acknowledged"].as_u64().unwrap()).sum();
+    assert_eq!(json["acknowledged"].as_u64().unwrap(), acknowledged);
+    assert_eq!((&json["lost"], &json["extra"], &json["check"]), (&0.into(), &0.into(), &"ok".into()));
+    let both = scratch.millpond("crash --redo-bytes 1MiB --recovery-target 5s");
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
 fn a_log_that_does_not_get_long_enough_is_a_failure() {
     let scratch = Scratch::new("short");
     let args = "crash --threads 1 --tables 1 --rows 10 --redo-bytes 64MiB --seconds 0.1 --pool 32MiB";

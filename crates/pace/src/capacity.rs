@@ -20,11 +20,13 @@ pub enum CapacityChange {
 
 /// Returns the capacity, in whole segments, with which recovery takes at most `recovery_target_us`.
 ///
-/// A recovery may have to replay the whole log, so the whole target counts. Rounds down.
+/// A recovery may have to replay the whole log. Three quarters of the target are for that. The rest
+/// is for opening, for reverting, and for a replay that is slower than the last ones were. Rounds
+/// down.
 #[must_use]
 pub fn wanted(recovery_target_us: u64, replay_bytes_per_s: u64, segment_bytes: u64) -> u64 {
     let rate = if replay_bytes_per_s == 0 { REPLAY_BYTES_PER_S_GUESS } else { replay_bytes_per_s };
-    let bytes = u128::from(rate) * u128::from(recovery_target_us) / 1_000_000;
+    let bytes = u128::from(rate) * u128::from(recovery_target_us) / 1_000_000 * 3 / 4;
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).min(1 << 48);
     let whole = bytes / segment_bytes * segment_bytes;
     whole.max(CAPACITY_MIN.next_multiple_of(segment_bytes))
@@ -97,11 +99,11 @@ mod tests {
         expect![[r#"
             0 ms at 250 MB/s:     64 MiB
             200 ms at 250 MB/s:     64 MiB
-            500 ms at   0 MB/s:    112 MiB
-            10000 ms at   0 MB/s:   2384 MiB
-            10000 ms at  80 MB/s:    752 MiB
-            10000 ms at 900 MB/s:   8576 MiB
-            60000 ms at 250 MB/s:  14304 MiB
+            500 ms at   0 MB/s:     80 MiB
+            10000 ms at   0 MB/s:   1776 MiB
+            10000 ms at  80 MB/s:    560 MiB
+            10000 ms at 900 MB/s:   6432 MiB
+            60000 ms at 250 MB/s:  10720 MiB
         "#]]
         .assert_eq(&out);
         assert_eq!(wanted(u64::MAX, u64::MAX, SEGMENT), 1 << 48);

@@ -1,14 +1,17 @@
 //! `millpond crash`: run, kill -9, reopen, verify. Two hidden commands are its child processes.
 
 use crate::crash::recipe::Plan;
-use crate::crash::{EngineSizes, Experiment, Limits, Message, Outbox, die_at_redo_bytes, reopen};
+use crate::crash::{EngineSizes, Experiment, Limits, Message, Outbox, die, reopen};
 use crate::failure::{Failure, Outcome};
 use crate::report;
 use crate::run_dir::{RunDir, check_writable};
 use crate::stop;
-use crate::units::{parse_page_size, parse_seconds, parse_size, show_count, show_size};
+use crate::units::{parse_duration, parse_page_size, parse_seconds, parse_size, show_count, show_size};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Unless another length is asked for.
+const REDO_BYTES: u64 = 500 << 20;
 
 /// Run, kill -9 itself, reopen, verify every acknowledged commit
 #[derive(Debug, clap::Args)]
@@ -19,12 +22,18 @@ pub(crate) struct Crash {
     /// Threads that commit
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
-    /// Fail if the log is not that long by then
+    /// Fail if the log is not that long by then; with a recovery target, kill by then
     #[arg(long, value_name = "S", default_value = "120", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Kill when there is this much redo since the checkpoint
-    #[arg(long, value_name = "SIZE", default_value = "500MiB", value_parser = parse_size)]
-    redo_bytes: u64,
+    /// Kill when there is this much redo since the checkpoint [default: 500MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    redo_bytes: Option<u64>,
+    /// Let the log follow this target, and kill at random moments
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, conflicts_with = "redo_bytes")]
+    recovery_target: Option<Duration>,
+    /// Kills, one after the other; every row is verified after each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    kills: u32,
     /// Tables
     #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     tables: u32,
@@ -60,7 +69,10 @@ impl Crash {
                 self.rows, self.threads
             )));
         }
-        if self.redo_bytes == 0 {
+        if self.seconds.is_zero() {
+            return Err(Failure::misuse("--seconds 0 would kill before the first commit"));
+        }
+        if self.redo_bytes == Some(0) {
             return Err(Failure::misuse("--redo-bytes 0 would kill before the first commit"));
         }
         if let Some(file) = &self.json {
@@ -75,21 +87,34 @@ impl Crash {
             Some(dir) => RunDir::named_empty(dir)?,
             None => RunDir::fresh(self.keep)?,
         };
+        let redo_bytes = match self.recovery_target {
+            Some(_) => None,
+            None => Some(self.redo_bytes.unwrap_or(REDO_BYTES)),
+        };
         // Twice the length, so admission delays no writer before the kill.
-        let capacity = self.redo_bytes.saturating_mul(2).max(64 << 20);
+        let capacity = redo_bytes.map(|bytes| bytes.saturating_mul(2).max(64 << 20));
         let plan = Plan { seed: self.seed, threads: self.threads, tables: self.tables, rows: self.rows };
-        let engine = EngineSizes { pool: self.pool, capacity, page: self.page };
+        let recovery_target = self.recovery_target;
+        let engine = EngineSizes { pool: self.pool, capacity, recovery_target, page: self.page };
+        let moment = match redo_bytes {
+            Some(bytes) => format!("at {} of redo since the checkpoint", show_size(bytes as f64)),
+            None => format!("within {} s", self.seconds.as_secs_f64()),
+        };
+        let log = match recovery_target {
+            Some(target) => format!("recovery target {} s", target.as_secs_f64()),
+            None => format!("capacity {}", show_size(capacity.unwrap_or(0) as f64)),
+        };
         let parameters = vec![
-            ("kill", format!("at {} of redo since the checkpoint", show_size(self.redo_bytes as f64))),
+            ("kills", format!("{}, {moment}", self.kills)),
             ("threads", self.threads.to_string()),
             ("tables", format!("{} of {} rows", self.tables, show_count(f64::from(self.rows)))),
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
-            ("redo log", format!("capacity {}", show_size(capacity as f64))),
+            ("redo log", log),
             ("seed", self.seed.to_string()),
         ];
-        let (redo_bytes, seconds, json) = (self.redo_bytes, self.seconds, self.json);
-        Experiment { plan, engine, redo_bytes, seconds, json, parameters }.run(run_dir, report_dir)
+        let (seconds, kills, json) = (self.seconds, self.kills, self.json);
+        Experiment { plan, engine, redo_bytes, seconds, kills, json, parameters }.run(run_dir, report_dir)
     }
 }
 
@@ -108,16 +133,19 @@ pub(crate) struct CrashVictim {
     #[command(flatten)]
     engine: EngineSizes,
     #[arg(long)]
-    redo_bytes: u64,
+    redo_bytes: Option<u64>,
     #[arg(long, value_parser = parse_seconds)]
     seconds: Duration,
+    /// The last transaction of each thread that is there
+    #[arg(long, value_delimiter = ',')]
+    done: Vec<u32>,
     dir: PathBuf,
 }
 
 impl CrashVictim {
     pub(crate) fn run(self) -> Outcome {
         let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds };
-        send_failure(|outbox| die_at_redo_bytes(outbox, &self.dir, &self.plan, self.engine, limits))
+        send_failure(|outbox| die(outbox, &self.dir, &self.plan, self.engine, limits, &self.done))
     }
 }
 

@@ -9,28 +9,29 @@
 
 pub(crate) mod recipe;
 mod reopen;
+mod result;
 mod verify;
 mod victim;
 mod wire;
 
 pub(crate) use reopen::reopen;
-pub(crate) use victim::{Limits, die_at_redo_bytes};
+pub(crate) use victim::{Limits, die};
 pub(crate) use wire::{Message, Outbox};
 
 use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::report::{self, CrashReport, ReportDir};
-use crate::result::{TableLines, to_json, write_json};
+use crate::result::{to_json, write_json};
 use crate::run_dir::RunDir;
 use crate::samples::{ColumnKind, Samples};
 use crate::stop;
-use crate::units::{show_count, show_size};
+use crate::units::{parse_duration, show_count, show_size};
 use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
 use millpond::{Db, Durability, Isolation, Options};
 use recipe::{ExpectedRows, Plan};
-use serde::Serialize;
+use result::{CrashResult, Kill};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -48,10 +49,12 @@ pub(crate) struct Experiment {
     pub(crate) plan: Plan,
     /// How the victim and the reopener open the database.
     pub(crate) engine: EngineSizes,
-    /// Kill when there is so much redo after the checkpoint.
-    pub(crate) redo_bytes: u64,
-    /// Fail if that is not reached in this time.
+    /// Kill when there is so much redo after the checkpoint; `None`: at a random moment.
+    pub(crate) redo_bytes: Option<u64>,
+    /// Fail if that is not reached in this time; kill in this time.
     pub(crate) seconds: Duration,
+    /// How often, one after the other.
+    pub(crate) kills: u32,
     /// Where to write the result.
     pub(crate) json: Option<PathBuf>,
     /// All parameters, for people.
@@ -64,7 +67,9 @@ pub(crate) struct EngineSizes {
     #[arg(long)]
     pub(crate) pool: u64,
     #[arg(long)]
-    pub(crate) capacity: u64,
+    pub(crate) capacity: Option<u64>,
+    #[arg(long, value_parser = parse_duration)]
+    pub(crate) recovery_target: Option<Duration>,
     #[arg(long)]
     pub(crate) page: u32,
 }
@@ -73,29 +78,15 @@ impl EngineSizes {
     /// Returns the options, the same for all processes: otherwise the log might grow or shrink at
     /// the opening, which would be measured as recovery.
     pub(crate) fn options(self) -> Options {
-        Options::new()
-            .buffer_pool_bytes(self.pool)
-            .redo_capacity_bytes(self.capacity)
-            .page_bytes(self.page as usize)
+        let mut options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        if let Some(target) = self.recovery_target {
+            options = options.recovery_target(target);
+        }
+        if let Some(bytes) = self.capacity {
+            options = options.redo_capacity_bytes(bytes);
+        }
+        options
     }
-}
-
-/// The result in the format of `--json`.
-#[derive(Clone, Debug, Serialize)]
-struct CrashResult {
-    redo_bytes: u64,
-    first_transaction_ms: f64,
-    full_recovery_ms: f64,
-    acknowledged: u64,
-    lost: u64,
-    extra: u64,
-    in_flight_committed: u64,
-    threads: u32,
-    tables: u32,
-    rows: u32,
-    seconds: f64,
-    durable_device: bool,
-    check: String,
 }
 
 /// A child process. Its drop kills it.
@@ -153,52 +144,89 @@ impl Experiment {
         let mut progress = Progress::on_stderr();
         progress.show("load");
         self.load(run_dir.dir())?;
-        let death = self.kill_a_victim(run_dir.dir(), &mut progress)?;
-        progress.show("recover");
-        let mut expected_rows = ExpectedRows::replay(&self.plan, &death.acknowledged);
-        let probed = expected_rows.row_to_probe(&self.plan, &mut Prng::new(self.plan.seed ^ 0xc4a5));
-        let recovery = self.time_recovery(run_dir.dir(), probed, &mut expected_rows)?;
-        progress.show("verify");
-        let (verdict, check) = self.verify(run_dir.dir(), &expected_rows)?;
-        progress.finish();
-        run_dir.keep_if_asked();
-        let result = CrashResult {
-            redo_bytes: death.redo_bytes,
-            first_transaction_ms: recovery.first_transaction_ms,
-            full_recovery_ms: recovery.full_recovery_ms,
-            acknowledged: expected_rows.acknowledged(),
-            lost: verdict.lost,
-            extra: verdict.extra,
-            in_flight_committed: verdict.in_flight_committed,
-            threads: self.plan.threads,
-            tables: self.plan.tables,
-            rows: self.plan.rows,
-            seconds: death.seconds,
+        let mut all = self.result(durable_device);
+        let mut expected_rows = ExpectedRows::loaded(&self.plan);
+        let mut rng = Prng::new(self.plan.seed ^ 0xc4a5);
+        loop {
+            let death = self.kill_a_victim(run_dir.dir(), &expected_rows, &mut rng, &mut progress)?;
+            progress.show("recover");
+            let before: u64 = expected_rows.done().iter().map(|&n| u64::from(n)).sum();
+            let acknowledged = death.acknowledged.iter().map(|&n| u64::from(n)).sum::<u64>() - before;
+            expected_rows.acknowledge(&self.plan, &death.acknowledged);
+            let probed = expected_rows.row_to_probe(&self.plan, &mut rng);
+            let recovery = self.time_recovery(run_dir.dir(), probed, &mut expected_rows)?;
+            progress.show("verify");
+            let (verdict, check) = self.verify(run_dir.dir(), &expected_rows)?;
+            let kill = Kill {
+                seconds: death.seconds,
+                redo_bytes: death.redo_bytes,
+                first_transaction_ms: recovery.first_transaction_ms,
+                full_recovery_ms: recovery.full_recovery_ms,
+                acknowledged,
+            };
+            all.add(kill, &verdict, check, self.engine.recovery_target);
+            expected_rows.found_in_flight(&self.plan, &verdict.in_flight_committed);
+            if all.kills.len() < self.kills as usize && all.is_right() {
+                continue;
+            }
+            progress.finish();
+            run_dir.keep_if_asked();
+            return self.show(&all, &verdict, (&death, &recovery), (&run_dir, report_dir));
+        }
+    }
+
+    /// Returns a result without kills.
+    fn result(&self, durable_device: bool) -> CrashResult {
+        let Plan { threads, tables, rows, .. } = self.plan;
+        CrashResult {
+            redo_bytes: 0,
+            first_transaction_ms: 0.0,
+            full_recovery_ms: 0.0,
+            acknowledged: 0,
+            lost: 0,
+            extra: 0,
+            in_flight_committed: 0,
+            threads,
+            tables,
+            rows,
+            seconds: 0.0,
             durable_device,
-            check,
-        };
-        let lines = result.lines(&verdict);
+            check: "ok".into(),
+            beyond_target: None,
+            kills: Vec::new(),
+        }
+    }
+
+    /// Prints and writes the result, with a report of the last kill.
+    fn show(
+        &self,
+        result: &CrashResult,
+        verdict: &Verdict,
+        (death, recovery): (&KillResult, &RecoveryTimes),
+        (run_dir, report_dir): (&RunDir, Option<ReportDir>),
+    ) -> Outcome {
+        let lines = result.lines(&verdict.examples);
         print(&lines.text());
         if let Some(file) = &self.json {
-            write_json(file, &to_json(&result))?;
+            write_json(file, &to_json(result))?;
         }
         if let Some(dir) = report_dir {
             let report = CrashReport {
                 samples: &death.samples,
-                redo_bytes: result.redo_bytes,
+                redo_bytes: death.redo_bytes,
                 opened_ms: recovery.opened_ms,
-                first_transaction_ms: result.first_transaction_ms,
-                full_recovery_ms: result.full_recovery_ms,
+                first_transaction_ms: recovery.first_transaction_ms,
+                full_recovery_ms: recovery.full_recovery_ms,
                 acknowledged: result.acknowledged,
                 lost: result.lost,
                 extra: result.extra,
-                durable_device,
+                durable_device: result.durable_device,
                 check: &result.check,
                 lines: lines.0,
                 origin: report::Origin {
                     command: report::command(),
                     parameters: self.parameters.clone(),
-                    machine: report::machine_facts(Some(run_dir.dir()), durable_device),
+                    machine: report::machine_facts(Some(run_dir.dir()), result.durable_device),
                 },
             };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
@@ -223,13 +251,17 @@ impl Experiment {
         Ok(())
     }
 
-    fn kill_a_victim(&self, dir: &Path, progress: &mut Progress) -> Outcome<KillResult> {
-        let mut args = self.common_args();
-        args.push(format!("--redo-bytes={}", self.redo_bytes));
-        args.push(format!("--seconds={}", self.seconds.as_secs_f64()));
+    fn kill_a_victim(
+        &self,
+        dir: &Path,
+        expected_rows: &ExpectedRows,
+        rng: &mut Prng,
+        progress: &mut Progress,
+    ) -> Outcome<KillResult> {
+        let args = self.victim_args(expected_rows, rng);
         let (victim, mut inbox) = ChildProcess::start("crash-victim", dir, &args)?;
         let start = Instant::now();
-        let mut acknowledged = vec![0u32; self.plan.threads as usize];
+        let mut acknowledged = expected_rows.done().to_vec();
         let mut reached = None;
         let mut samples = Samples::new();
         let sample = |samples: &mut Samples, acknowledged: &[u32], redo: Option<u64>| {
@@ -248,12 +280,13 @@ impl Experiment {
                 Message::RedoLength(bytes) => {
                     stop::check()?;
                     let total = sample(&mut samples, &acknowledged, Some(bytes));
+                    let wanted = self.redo_bytes.map(|wanted| format!(" of {}", show_size(wanted as f64)));
                     progress.show(&format!(
-                        "run {:>4.0} s   {} transactions acknowledged   redo {} of {}",
+                        "run {:>4.0} s   {} transactions acknowledged   redo {}{}",
                         start.elapsed().as_secs_f64(),
                         show_count(total as f64),
                         show_size(bytes as f64),
-                        show_size(self.redo_bytes as f64)
+                        wanted.unwrap_or_default()
                     ));
                 }
                 Message::Dying(bytes) => {
@@ -264,7 +297,7 @@ impl Experiment {
                     return Err(Failure::failed(format!(
                         "the redo log reached {} of {} in {} s",
                         show_size(bytes as f64),
-                        show_size(self.redo_bytes as f64),
+                        show_size(self.redo_bytes.unwrap_or(0) as f64),
                         self.seconds.as_secs_f64()
                     )));
                 }
@@ -335,17 +368,35 @@ impl Experiment {
         Ok((verdict, check))
     }
 
+    fn victim_args(&self, expected_rows: &ExpectedRows, rng: &mut Prng) -> Vec<String> {
+        let mut args = self.common_args();
+        let seconds = match self.redo_bytes {
+            Some(bytes) => {
+                args.push(format!("--redo-bytes={bytes}"));
+                self.seconds.as_secs_f64()
+            }
+            None => rng.between(1, self.seconds.as_millis().max(1) as u64) as f64 / 1000.0,
+        };
+        args.push(format!("--seconds={seconds}"));
+        let done: Vec<String> = expected_rows.done().iter().map(u32::to_string).collect();
+        args.push(format!("--done={}", done.join(",")));
+        args
+    }
+
     fn common_args(&self) -> Vec<String> {
         let (plan, engine) = (&self.plan, &self.engine);
-        vec![
+        let mut args = vec![
             format!("--seed={}", plan.seed),
             format!("--threads={}", plan.threads),
             format!("--tables={}", plan.tables),
             format!("--rows={}", plan.rows),
             format!("--pool={}", engine.pool),
-            format!("--capacity={}", engine.capacity),
             format!("--page={}", engine.page),
-        ]
+        ];
+        args.extend(engine.capacity.map(|bytes| format!("--capacity={bytes}")));
+        let target = engine.recovery_target;
+        args.extend(target.map(|target| format!("--recovery-target={}ms", target.as_millis())));
+        args
     }
 }
 
@@ -359,46 +410,5 @@ fn acknowledge(acknowledged: &mut [u32], thread: u32, number: u32) -> Outcome {
         _ => Err(Failure::failed(format!(
             "the victim acknowledged transaction {number} of thread {thread} out of order"
         ))),
-    }
-}
-
-impl CrashResult {
-    /// Returns the lines of the final table.
-    fn lines(&self, verdict: &Verdict) -> TableLines {
-        let mut out = TableLines::default();
-        out.line(
-            "killed",
-            format!("after {:.1} s with {} of redo", self.seconds, show_size(self.redo_bytes as f64)),
-        );
-        if !self.durable_device {
-            out.line("device", "a memory file system: nothing here survives a power cut".into());
-        }
-        out.line(
-            "first commit",
-            format!("{:.0} ms after the new process started", self.first_transaction_ms),
-        );
-        out.line("recovered", format!("{:.0} ms after the new process started", self.full_recovery_ms));
-        out.line("acknowledged", format!("{} transactions", show_count(self.acknowledged as f64)));
-        out.line("lost", format!("{}", self.lost));
-        out.line("extra", format!("{}", self.extra));
-        out.line("check", self.check.clone());
-        for example in &verdict.examples {
-            out.line("", example.clone());
-        }
-        out
-    }
-
-    /// Fails if a transaction was lost, a value is extra, or the check found damage.
-    fn judge(&self) -> Outcome {
-        if self.lost > 0 || self.extra > 0 {
-            return Err(Failure::failed(format!(
-                "after the kill {} acknowledged transactions were lost and {} values were extra",
-                self.lost, self.extra
-            )));
-        }
-        if self.check != "ok" {
-            return Err(Failure::failed(format!("the check after the kill found damage: {}", self.check)));
-        }
-        Ok(())
     }
 }

@@ -185,9 +185,9 @@ impl RowState {
         let k = || plan.k(writer, target.table, target.id);
         match (self.present, target.action) {
             (false, _) => RowState { present: true, probed: false, k: k(), number, pad_number: number },
-            (true, RowAction::UpdateIndexed) => RowState { k: k(), number, ..self },
-            (true, RowAction::UpdatePlain) => RowState { number, ..self },
-            (true, RowAction::Delete) => RowState { present: false, number, ..self },
+            (true, RowAction::UpdateIndexed) => RowState { k: k(), number, probed: false, ..self },
+            (true, RowAction::UpdatePlain) => RowState { number, probed: false, ..self },
+            (true, RowAction::Delete) => RowState { present: false, number, probed: false, ..self },
         }
     }
 }
@@ -196,8 +196,9 @@ impl RowState {
 pub(crate) struct ExpectedRows {
     /// By table and id, from 0.
     states: Vec<Vec<RowState>>,
-    /// The last acknowledged number of each thread.
-    acknowledged: Vec<u32>,
+    /// The number of the last transaction of each thread that must be there: it was acknowledged,
+    /// or was in flight at a kill and was found.
+    done: Vec<u32>,
     /// What the rows would be if the transaction in flight of each thread had committed.
     in_flight: HashMap<(u32, u32), RowState>,
     /// The reopener's change.
@@ -216,31 +217,48 @@ pub(crate) struct Probe {
 }
 
 impl ExpectedRows {
-    /// Computes the rows after the load and the acknowledged transactions of every thread.
-    pub(crate) fn replay(plan: &Plan, acknowledged: &[u32]) -> ExpectedRows {
+    /// Computes the rows after the load.
+    pub(crate) fn loaded(plan: &Plan) -> ExpectedRows {
         let states = (1..=plan.tables)
             .map(|table| (1..=plan.rows).map(|id| RowState::loaded(plan, table, id)).collect())
             .collect();
-        let mut expected_rows = ExpectedRows {
-            states,
-            acknowledged: acknowledged.to_vec(),
-            in_flight: HashMap::new(),
-            probe: None,
-        };
+        let done = vec![0; plan.threads as usize];
+        ExpectedRows { states, done, in_flight: HashMap::new(), probe: None }
+    }
+
+    /// Computes the rows after more transactions of every thread, up to the last acknowledged one.
+    pub(crate) fn acknowledge(&mut self, plan: &Plan, acknowledged: &[u32]) {
+        self.in_flight.clear();
         for (thread, &last) in (0..).zip(acknowledged) {
-            for number in 1..=last {
-                for target in plan.targets(thread, number) {
-                    let state = expected_rows.state_mut(target.table, target.id);
-                    *state = state.after(plan, Writer { thread, number }, &target);
-                }
+            for number in self.done[thread as usize] + 1..=last {
+                self.run(plan, Writer { thread, number });
             }
+            let writer = Writer { thread, number: last + 1 };
             for target in plan.targets(thread, last + 1) {
-                let state = expected_rows.state(target.table, target.id);
-                let would_be = state.after(plan, Writer { thread, number: last + 1 }, &target);
-                expected_rows.in_flight.insert((target.table, target.id), would_be);
+                let would_be = self.state(target.table, target.id).after(plan, writer, &target);
+                self.in_flight.insert((target.table, target.id), would_be);
             }
         }
-        expected_rows
+    }
+
+    fn run(&mut self, plan: &Plan, writer: Writer) {
+        for target in plan.targets(writer.thread, writer.number) {
+            let state = self.state_mut(target.table, target.id);
+            *state = state.after(plan, writer, &target);
+        }
+        self.done[writer.thread as usize] = writer.number;
+    }
+
+    /// Makes the rows those that were found: the transactions in flight of these threads are there.
+    pub(crate) fn found_in_flight(&mut self, plan: &Plan, threads: &[u32]) {
+        for &thread in threads {
+            self.run(plan, Writer { thread, number: self.done[thread as usize] + 1 });
+        }
+    }
+
+    /// Returns the number of the last transaction of each thread that must be there.
+    pub(crate) fn done(&self) -> &[u32] {
+        &self.done
     }
 
     /// Returns what row `id` must be.
@@ -258,15 +276,10 @@ impl ExpectedRows {
         self.in_flight.get(&(table, id)).copied()
     }
 
-    /// Returns how many transactions were acknowledged.
-    pub(crate) fn acknowledged(&self) -> u64 {
-        self.acknowledged.iter().map(|&n| u64::from(n)).sum()
-    }
-
-    /// Returns whether values of `writer` may be there: it is the load, an acknowledged
-    /// transaction, or the transaction in flight.
+    /// Returns whether values of `writer` may be there: it is the load, a transaction that must be
+    /// there, or the transaction in flight.
     pub(crate) fn may_have_written(&self, writer: Writer) -> bool {
-        self.acknowledged.get(writer.thread as usize).is_some_and(|&last| writer.number <= last + 1)
+        self.done.get(writer.thread as usize).is_some_and(|&last| writer.number <= last + 1)
     }
 
     /// Returns a random row that must exist, that an acknowledged transaction changed, and that no
@@ -274,7 +287,7 @@ impl ExpectedRows {
     pub(crate) fn row_to_probe(&self, plan: &Plan, rng: &mut Prng) -> (u32, u32) {
         for attempt in 0..1_000_000u32 {
             let thread = rng.below(u64::from(plan.threads)) as u32;
-            let last = self.acknowledged[thread as usize];
+            let last = self.done[thread as usize];
             let (table, id) = if last > 0 && attempt < 10_000 {
                 let targets = plan.targets(thread, 1 + rng.below(u64::from(last)) as u32);
                 let target = rng.pick(&targets);
@@ -341,8 +354,12 @@ mod tests {
                 }
             }
         }
-        let expected_rows = ExpectedRows::replay(&PLAN, &acknowledged);
-        assert_eq!(expected_rows.acknowledged(), 240);
+        let mut expected_rows = ExpectedRows::loaded(&PLAN);
+        // In two runs, with a kill after the first, at which one transaction in flight was durable.
+        expected_rows.acknowledge(&PLAN, &[70, 89, 0]);
+        expected_rows.found_in_flight(&PLAN, &[1]);
+        assert_eq!(expected_rows.done(), [70, 90, 0]);
+        expected_rows.acknowledge(&PLAN, &acknowledged);
         let mut absent = 0;
         for table in 1..=2 {
             for id in 1..=40 {
@@ -369,7 +386,8 @@ mod tests {
         let mut torn = row;
         torn.c[60] ^= 1;
         assert_eq!(PLAN.writer_of(1, 7, &torn), None);
-        let expected_rows = ExpectedRows::replay(&PLAN, &[5, 0, 0]);
+        let mut expected_rows = ExpectedRows::loaded(&PLAN);
+        expected_rows.acknowledge(&PLAN, &[5, 0, 0]);
         for (thread, number, may) in
             [(0, 0, true), (0, 6, true), (0, 7, false), (0, 3 | DOOMED, false), (1, 1, true), (3, 1, false)]
         {

@@ -20,8 +20,8 @@ pub(crate) struct Verdict {
     /// Values that neither an acknowledged transaction nor one in flight wrote, and transactions in
     /// flight that are only partly there.
     pub(crate) extra: u64,
-    /// Unacknowledged transactions that are completely there.
-    pub(crate) in_flight_committed: u64,
+    /// The threads whose unacknowledged transaction is completely there.
+    pub(crate) in_flight_committed: Vec<u32>,
     /// Descriptions of the first findings.
     pub(crate) examples: Vec<String>,
 }
@@ -155,11 +155,11 @@ impl Verifier<'_> {
     }
 
     fn verdict(mut self) -> Verdict {
-        let mut in_flight_committed = 0;
-        for thread in 0..self.in_flight.len() {
-            match self.in_flight[thread] {
+        let mut in_flight_committed = Vec::new();
+        for thread in 0..self.plan.threads {
+            match self.in_flight[thread as usize] {
                 (_, 0) => {}
-                (0, _) => in_flight_committed += 1,
+                (0, _) => in_flight_committed.push(thread),
                 (before, after) => self.add(format!(
                     "of the transaction in flight of thread {thread} {after} rows are there and {before} are not"
                 )),

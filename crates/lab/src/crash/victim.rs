@@ -19,30 +19,36 @@ use std::time::{Duration, Instant};
 /// When the victim kills itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// When there is so much redo after the checkpoint.
-    pub(crate) redo_bytes: u64,
+    /// When there is so much redo after the checkpoint; `None`: after `seconds`.
+    pub(crate) redo_bytes: Option<u64>,
     /// After this time it fails instead.
     pub(crate) seconds: Duration,
 }
 
 /// Runs until the process kills itself. Returns only if the limit is not reached in time or
 /// something fails.
-pub(crate) fn die_at_redo_bytes(
+pub(crate) fn die(
     outbox: &Outbox,
     dir: &Path,
     plan: &Plan,
     engine: EngineSizes,
     limits: Limits,
+    done: &[u32],
 ) -> Outcome {
     // If the parent is killed, this process is killed too.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    let db = engine.options().hold_cleaning_until_redo_bytes(limits.redo_bytes).open(dir)?;
+    let mut options = engine.options();
+    if let Some(bytes) = limits.redo_bytes {
+        options = options.hold_cleaning_until_redo_bytes(bytes);
+    }
+    let db = options.open(dir)?;
     let tables = Tables::open(&db, plan.tables)?;
     let over = AtomicBool::new(false);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
         for thread in 0..plan.threads {
-            let session = Session { db: &db, tables: &tables, plan, thread, outbox, over: &over };
+            let from = done.get(thread as usize).map_or(1, |last| last + 1);
+            let session = Session { db: &db, tables: &tables, plan, thread, from, outbox, over: &over };
             let (failure, over) = (&failure, &over);
             scope.spawn(move || {
                 if let Err(e) = session.run() {
@@ -61,18 +67,19 @@ pub(crate) fn die_at_redo_bytes(
     }
 }
 
-/// Waits until the log is long enough, then kills the process.
+/// Waits until the log is long enough, or for its time, then kills the process.
 fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome {
     let start = Instant::now();
     let mut reported = start;
     while !over.load(Ordering::Relaxed) {
         let bytes = checkpoint_age(&db.metrics());
-        if bytes >= limits.redo_bytes {
+        let time_is_over = start.elapsed() >= limits.seconds;
+        if limits.redo_bytes.map_or(time_is_over, |wanted| bytes >= wanted) {
             outbox.send(&Message::Dying(bytes))?;
             rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
                 .map_err(|e| Failure::failed(format!("cannot kill this process: {e}")))?;
         }
-        if start.elapsed() >= limits.seconds {
+        if time_is_over {
             return outbox.send(&Message::NotReached(bytes));
         }
         if reported.elapsed() >= Duration::from_secs(1) {
@@ -89,13 +96,15 @@ struct Session<'a> {
     tables: &'a Tables,
     plan: &'a Plan,
     thread: u32,
+    /// Its first transaction.
+    from: u32,
     outbox: &'a Outbox,
     over: &'a AtomicBool,
 }
 
 impl Session<'_> {
     fn run(&self) -> Outcome {
-        for number in 1..DOOMED {
+        for number in self.from..DOOMED {
             if number % DOOMED_EVERY == 0 {
                 self.retried(number, true)?;
             }

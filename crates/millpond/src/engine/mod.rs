@@ -35,8 +35,8 @@ use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
 use base::Lsn;
-use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
+use base::sync::{Mutex, Parker};
 pub(crate) use calls::{ActiveCall, ActiveCalls};
 use capacity::Capacity;
 use cleaner::Cleaner;
@@ -55,6 +55,8 @@ use writers::PageWriters;
 
 /// Sleep of the purge thread when it has no work.
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
+/// Closing on a full disk looks so often for progress of purge, one nap apart.
+const LOOKS_AT_CLOSE: u32 = 20;
 /// After this many sleeps without work, the purge thread flushes commits that did not wait.
 const NAPS_BEFORE_FLUSH: u32 = 100;
 /// Sleep of the history thread, unless another thread wakes it.
@@ -147,6 +149,22 @@ impl Shared {
         Ok(if step? == PURGE_SLICE { Pause::None } else { Pause::For(BACKGROUND_NAP) })
     }
 
+    /// Waits for purge and rollback if a full disk has no reserve: then the last checkpoint would
+    /// find no space for the undo of what they have left. Gives up after a fifth of a second
+    /// without progress.
+    fn finish_purge_on_full_disk(&self) {
+        let left = || self.txns.aborted() + self.txns.purge_queue.len() + self.txns.history.len() as usize;
+        let (parker, mut least, mut looks) = (Parker::new(), usize::MAX, 0);
+        while left() > 0 && looks < LOOKS_AT_CLOSE && !self.poison.is_set() && self.reserve.hold().is_err() {
+            looks = if left() < least { 0 } else { looks + 1 };
+            least = least.min(left());
+            // Purge needs the commits durable. A failure poisons, and closing reports it.
+            drop(self.txns.flush_for_purge());
+            self.roster.wake(Worker::Purge);
+            parker.park_for(BACKGROUND_NAP);
+        }
+    }
+
     /// Takes a sample of the metrics if one is due.
     fn record(&self) -> Pause {
         let Some(recorder) = &self.recorder else { return Pause::For(HISTORY_NAP) };
@@ -230,6 +248,9 @@ impl Engine {
     pub(crate) fn close(&self) -> Result {
         // Without it the last checkpoint could not be complete.
         let replayed = if self.ephemeral { Ok(()) } else { self.shared.finish_replay() };
+        if !self.ephemeral {
+            self.shared.finish_purge_on_full_disk();
+        }
         self.stop();
         let _asked = duty::page_writes();
         // Commits that still wait get their result, also if the steps below fail: from here on no

@@ -57,6 +57,24 @@ int Handler::lock_counter_for(uint64_t next) {
       always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED));
 }
 
+// Returns what a row that names 0 or a negative number raises the counter to. That is no number that
+// InnoDB counts from, so it counts from 0; and it rounds 0 up by the offset twice. So the counter of a
+// table that is new becomes 3, and the rows of both engines have the same numbers. An open instance
+// that has handed out no number yet counts in steps of one, from 1.
+uint64_t Handler::counter_after_none() const {
+  if (increment_ == 0) return 1;
+  const uint64_t offset = offset_ > increment_ ? 0 : offset_;
+  return (offset == increment_ ? 2 * offset : offset) + increment_;
+}
+
+// Sets what the row that is about to be inserted raises the counter to.
+void Handler::count_row(Field *field) {
+  counter_ = counter_if_duplicate_ = counter_after(field);
+  if (counter_) return;
+  counter_if_duplicate_ = counter_after_none();
+  if (!took_numbers_) counter_ = counter_if_duplicate_;
+}
+
 // A row that is not inserted leaves the counter as it was. REPLACE and INSERT ... SELECT go on with
 // their next rows, whose numbers are to be greater than those that the statement has named.
 int Handler::count_duplicate() {
@@ -70,8 +88,9 @@ int Handler::count_duplicate() {
     default: return 0;
   }
   uint64_t next = 0;
-  int rc = counter_ ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
-  if (rc == MILLPOND_RC_OK && counter_ > next) rc = millpond_counter_raise(database, table_->rows(), counter_);
+  const uint64_t raised = counter_if_duplicate_;
+  int rc = raised ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
+  if (rc == MILLPOND_RC_OK && raised > next) rc = millpond_counter_raise(database, table_->rows(), raised);
   return error_of(rc);
 }
 
@@ -130,6 +149,7 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
     return;
   }
   if (counter.granted == 0) {
+    took_numbers_ = false;
     // The server refuses a value that the column cannot hold, and fails where there is none.
     *first = counter.max == ULONGLONG_MAX ? ULONGLONG_MAX : counter.max + 1;
     *reserved = counter.max == ULONGLONG_MAX ? 0 : 1;
@@ -137,6 +157,9 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   }
   *first = counter.first;
   *reserved = counter.granted;
+  increment_ = increment;
+  offset_ = offset;
+  took_numbers_ = settings::autoinc_lock_mode() != 0;
 }
 
 int Handler::reset_auto_increment(ulonglong value) {

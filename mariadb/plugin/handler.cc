@@ -217,6 +217,7 @@ int Handler::reset() {
   peek_ = Peek::NEVER;
   keyread_ = replaces_ = false;
   numbered_rows_ = 0;
+  took_numbers_ = false;
   many_ranges_.dsmrr_close();
   return 0;
 }

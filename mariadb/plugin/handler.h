@@ -187,12 +187,14 @@ class Handler final : public handler {
   int check_key_lengths();
   int count_duplicate();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
-  static uint64_t counter_after(Field *field);
 
   // counter.cc
   enum class CounterLock : uchar { NONE, IF_LOCKED, ALWAYS };
   CounterLock counter_lock() const;
   int lock_counter_for(uint64_t next);
+  static uint64_t counter_after(Field *field);
+  uint64_t counter_after_none() const;
+  void count_row(Field *field);
   int take_numbers(millpond_counter *counter);
 
   Table *table_ = nullptr;
@@ -245,6 +247,10 @@ class Handler final : public handler {
   int counter_error_ = 0;     // Why there was no number.
   ulonglong numbered_rows_ = 0;  // How many rows of the statement may still need a number.
   uint64_t counter_ = 0;      // What the table's counter becomes at least.
+  uint64_t counter_if_duplicate_ = 0;  // The same, of a row that is there already.
+  ulonglong increment_ = 0;   // Of the last numbers that this instance has handed out; 0: of none.
+  ulonglong offset_ = 0;
+  bool took_numbers_ = false;  // The statement has taken numbers for its rows.
   millpond_conflict conflict_{};
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
   uint64_t bulk_counter_ = 0;

@@ -9,7 +9,7 @@ namespace millpond {
 void Handler::begin_row() {
   bytes_.clear();
   entry_count_ = 0;
-  counter_ = 0;
+  counter_ = counter_if_duplicate_ = 0;
 }
 
 // Appends the primary key of a record, or the hidden key of the present row.
@@ -190,7 +190,7 @@ int Handler::write_row(const uchar *record) {
   if (numbered) {
     counter_error_ = 0;
     if (int error = update_auto_increment()) return counter_error_ ? counter_error_ : error;
-    counter_ = counter_after(table->next_number_field);
+    count_row(table->next_number_field);
     if (counter_ && insert_id_for_cur_row == 0) {
       if (int error = lock_counter_for(counter_)) return error;
     }

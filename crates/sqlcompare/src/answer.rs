@@ -99,7 +99,8 @@ fn described_alike(left: &[Column], right: &[Column]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(alike)
 }
 
-fn sorted(rows: &[Row]) -> Vec<&Row> {
+/// Returns rows in an order that does not depend on theirs.
+pub(crate) fn sorted(rows: &[Row]) -> Vec<&Row> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort();
     sorted

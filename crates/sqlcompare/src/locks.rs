@@ -4,7 +4,7 @@
 //! A difference may come from the statement that shows it, or from one of another session whose
 //! transaction is open: that one has locked other rows.
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, Row, sorted};
 use crate::case::Step;
 use crate::permitted::{LOCK_WAIT_TIMEOUT, Permitted, ends, fails, has_all};
 use crate::plan::{Access, without_lock};
@@ -224,28 +224,48 @@ fn lost_rows(step: &Step, world: &mut World) -> bool {
     seen.zip(present).is_some_and(|(seen, present)| present < seen)
 }
 
-/// Tells whether a statement has found in Millpond what its snapshot sees: a query as many rows as
-/// a plain read, a change as many as fit its condition in InnoDB, where its transaction has ended.
+/// Tells whether a statement has found in Millpond exactly the rows that its snapshot saw before,
+/// and whether these are still what is committed. Rows that its own transaction has changed are
+/// not committed, so then only their number counts.
 fn finds_the_same(step: &Step, millpond: &Outcome, world: &mut World) -> bool {
     let Some((table, condition)) = table_and_condition(&step.sql) else { return false };
-    match &millpond.answer {
-        Answer::Done { affected, .. } => world.count_in_innodb(table, condition) == Some(*affected),
-        answer => {
-            let found = Some(answer.rows().len() as u64);
-            world.count_in_snapshot(1, step.session, table, condition) == found
-        }
+    let Some(session) = world.session(step.session) else { return false };
+    let own = session.past().iter().any(|past| past.end == End::Done && changes(&past.sql, table));
+    let Some(before) = session.before().map(<[Row]>::to_vec) else { return false };
+    let committed = if own { Some(before.clone()) } else { world.rows_in_millpond(table, condition) };
+    committed.is_some_and(|committed| loses_nothing(found(millpond), &before, &committed))
+}
+
+/// Tells whether a statement has found all rows that its snapshot saw before, and these are
+/// committed as they were seen. If one of them has changed since, the change of the other
+/// transaction is lost.
+fn loses_nothing(found: Option<u64>, before: &[Row], committed: &[Row]) -> bool {
+    found == Some(before.len() as u64) && sorted(committed) == sorted(before)
+}
+
+/// Returns how many rows a statement has found.
+fn found(outcome: &Outcome) -> Option<u64> {
+    match &outcome.answer {
+        Answer::Rows { rows, .. } => Some(rows.len() as u64),
+        Answer::Done { affected, info, .. } => match info.split_once("matched: ") {
+            Some((_, rest)) => rest.split_whitespace().next()?.parse().ok(),
+            None => Some(*affected),
+        },
+        Answer::Failed { .. } => None,
     }
 }
 
-/// Tells whether InnoDB finds other rows for the condition of a statement with its indexes than
-/// without: the server's range for LIKE misses strings that have a character below the space.
-pub(crate) fn index_misses_rows(sql: &str, world: &World) -> bool {
-    let Some((table, condition)) = table_and_condition(sql).filter(|_| sql.contains(" LIKE ")) else {
-        return false;
-    };
-    let indexes = world.secondary_indexes(table).join(", ");
-    let with = world.count_in_innodb(&format!("{table} FORCE INDEX ({indexes})"), condition);
-    with.is_some() && with != world.count_in_innodb(&format!("{table} USE INDEX ()"), condition)
+/// Tells whether a statement changes a table.
+fn changes(sql: &str, table: &str) -> bool {
+    has_word(sql, table)
+        && ["INSERT ", "REPLACE ", "UPDATE ", "DELETE "].iter().any(|word| sql.starts_with(word))
+}
+
+/// Returns the query of the rows that a change or a locking read is about to find.
+pub(crate) fn rows_to_find(sql: &str) -> Option<String> {
+    let locks = changes(sql, table_and_condition(sql)?.0) || sql != without_lock(sql);
+    let (table, condition) = table_and_condition(sql).filter(|_| locks && !sql.contains(" LIMIT "))?;
+    Some(format!("SELECT * FROM {table} WHERE {condition}"))
 }
 
 /// Tells whether no row of InnoDB, committed or not, fits the condition of a statement.
@@ -259,10 +279,10 @@ fn has_condition(sql: &str) -> bool {
 }
 
 /// Returns the table and the condition of a statement of one table.
-fn table_and_condition(sql: &str) -> Option<(&str, &str)> {
+pub(crate) fn table_and_condition(sql: &str) -> Option<(&str, &str)> {
     let (head, rest) = sql.split_once(" WHERE ")?;
     let table = match head.split_whitespace().next()? {
-        "UPDATE" => head.split_whitespace().nth(1)?,
+        "UPDATE" => head.split_whitespace().skip(1).find(|word| *word != "IGNORE")?,
         "DELETE" | "SELECT" => head.split_once(" FROM ")?.1.split_whitespace().next()?,
         _ => return None,
     };
@@ -292,6 +312,37 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_has_lost_another_one_is_a_finding() {
+        let row = |text: &str| vec![Some(b"1".to_vec()), Some(text.as_bytes().to_vec())];
+        let (seen, other) = ([row("a"), row("b")], [row("b"), row("a")]);
+        assert!(loses_nothing(Some(2), &seen, &other));
+        assert!(!loses_nothing(Some(2), &seen, &[row("a"), row("c")]));
+        assert!(!loses_nothing(Some(2), &seen, &[row("a")]));
+        assert!(!loses_nothing(Some(1), &seen, &other));
+        assert!(!loses_nothing(None, &seen, &other));
+    }
+
+    #[test]
+    fn a_change_says_how_many_rows_it_has_found() {
+        let done = |affected, info: &str| {
+            let answer = Answer::Done { affected, insert_id: 0, info: info.to_owned(), warnings: 0 };
+            found(&Outcome { answer, warnings: Vec::new() })
+        };
+        assert_eq!(done(1, "(Rows matched: 3  Changed: 1  Warnings: 0"), Some(3));
+        assert_eq!(done(2, ""), Some(2));
+    }
+
+    #[test]
+    fn changes_and_locking_reads_of_one_table_have_rows_to_find() {
+        for sql in ["UPDATE t SET a = 1 WHERE b = 2", "SELECT a FROM t WHERE b = 2 FOR UPDATE NOWAIT"] {
+            assert_eq!(rows_to_find(sql).as_deref(), Some("SELECT * FROM t WHERE b = 2"));
+        }
+        for sql in ["SELECT a FROM t WHERE b = 2", "DELETE FROM t WHERE b = 2 LIMIT 1", "COMMIT"] {
+            assert_eq!(rows_to_find(sql), None);
+        }
+    }
+
+    #[test]
     fn names_are_whole_words() {
         assert!(has_word("DELETE FROM t1 WHERE `a` = 1", "t1") && has_word("SELECT x.a FROM t2 x", "t2"));
         assert!(!has_word("DELETE FROM t11", "t1") && !has_word("SELECT t1_a FROM t2", "t1"));
@@ -301,6 +352,7 @@ mod tests {
     fn a_statement_has_a_table_and_a_condition() {
         let wanted = [
             ("UPDATE t SET a = 1 WHERE b = 2", Some(("t", "b = 2"))),
+            ("UPDATE IGNORE t SET a = 1 WHERE b = 2", Some(("t", "b = 2"))),
             ("DELETE FROM t WHERE b = 2 ORDER BY c", Some(("t", "b = 2"))),
             ("SELECT a FROM t FORCE INDEX (k) WHERE b = 2 FOR UPDATE", Some(("t", "b = 2"))),
             ("SELECT a, COUNT(*) FROM t WHERE b = 2 GROUP BY a LIMIT 1", Some(("t", "b = 2"))),

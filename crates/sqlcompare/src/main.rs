@@ -1,11 +1,13 @@
 //! Runs the same SQL on InnoDB and on Millpond in one server, and compares the answers.
 //!
 //! [`generate`] makes cases from seeds, [`world`] runs each statement in two databases at the same
-//! moment, [`answer`] compares, [`permitted`] and [`locks`] list the differences that are right,
-//! [`minimise`] shortens a case that shows another one. [`collations`] compares the order of
-//! strings, [`tpch`] the plans of TPC-H's queries. `cargo xtask mariadb compare` starts the server.
+//! moment, [`answer`] compares, [`permitted`], [`locks`] and [`by_plan`] list the differences that
+//! are right, [`minimise`] shortens a case that shows another one. [`collations`] compares the
+//! order of strings, [`tpch`] the plans of TPC-H's queries. `cargo xtask mariadb compare` starts
+//! the server.
 
 mod answer;
+mod by_plan;
 mod case;
 mod client;
 mod collations;

@@ -1,7 +1,8 @@
 //! The differences between the engines that are permitted, each with its reason. All others are
 //! findings.
 
-use crate::answer::{Answer, Outcome, Row, equal};
+use crate::answer::{Answer, Outcome, Row};
+use crate::by_plan;
 use crate::case::Step;
 use crate::locks;
 use crate::world::World;
@@ -16,12 +17,11 @@ pub(crate) struct Permitted {
 }
 
 pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
-const WRONG_VALUE: u16 = 1292;
+pub(crate) const WRONG_VALUE: u16 = 1292;
 const ERROR_DURING_COMMIT: u16 = 1180;
 const CHECKS_AGAIN: &str = "ALTER copies the rows in Millpond, and a strict sql_mode checks all their values \
      again; InnoDB changes the table in place";
 /// Numbers of warnings: a value out of range, a wrong one, and one that is cut.
-const WARNINGS_OF_CONDITIONS: [&[u8]; 2] = [b"1264", b"1292"];
 const WARNINGS_OF_VALUES: [&[u8]; 3] = [b"1264", b"1292", b"1265"];
 
 /// Returns the permitted difference that two unequal outcomes of a statement show, if it is one.
@@ -36,8 +36,7 @@ pub(crate) fn find(
     of_locks
         .or_else(|| of_tables(step, outcomes, together))
         .or_else(|| of_skipped(step, outcomes))
-        .or_else(|| of_plans(step, outcomes))
-        .or_else(|| of_ranges(step, world))
+        .or_else(|| by_plan::find(step, outcomes, world))
 }
 
 pub(crate) fn fails(outcome: &Outcome, code: u16) -> bool {
@@ -48,7 +47,7 @@ pub(crate) fn ends(reason: &'static str) -> Option<Permitted> {
     Some(Permitted { reason, ends_case: true })
 }
 
-fn goes_on(reason: &'static str) -> Option<Permitted> {
+pub(crate) fn goes_on(reason: &'static str) -> Option<Permitted> {
     Some(Permitted { reason, ends_case: false })
 }
 
@@ -86,39 +85,13 @@ fn of_tables(step: &Step, [innodb, millpond]: &[Outcome; 2], together: bool) -> 
 }
 
 /// Returns an outcome without warnings of some numbers.
-fn without(outcome: &Outcome, numbers: &[&[u8]]) -> Outcome {
+pub(crate) fn without(outcome: &Outcome, numbers: &[&[u8]]) -> Outcome {
     let mut outcome = outcome.clone();
     outcome.warnings.retain(|warning| {
         let number = warning.get(1).and_then(|number| number.as_deref());
         !number.is_some_and(|number| numbers.contains(&number))
     });
     outcome
-}
-
-/// Returns what is due to the plan of a statement.
-fn of_plans(step: &Step, [innodb, millpond]: &[Outcome; 2]) -> Option<Permitted> {
-    let reads = ["SELECT ", "WITH ", "UPDATE ", "DELETE "].iter().any(|word| step.sql.starts_with(word));
-    if reads
-        && equal(
-            &without(innodb, &WARNINGS_OF_CONDITIONS),
-            &without(millpond, &WARNINGS_OF_CONDITIONS),
-            step.order,
-        )
-    {
-        return goes_on(
-            "A condition that a plan need not evaluate warns of no wrong value, and rows in no temporary table \
-             of none that sql_mode forbids",
-        );
-    }
-    None
-}
-
-/// Returns what is due to ranges of indexes that miss rows.
-fn of_ranges(step: &Step, world: &World) -> Option<Permitted> {
-    if !locks::index_misses_rows(&step.sql, world) {
-        return None;
-    }
-    ends("The server's range for LIKE misses strings with a character below the space, and the plans differ")
 }
 
 /// Returns what SKIP LOCKED explains.

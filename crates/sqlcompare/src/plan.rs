@@ -56,6 +56,11 @@ impl Access {
             self.extra.iter().any(|what| what == "Using index" || what.starts_with("Using index for"));
         (alone && self.key != "PRIMARY").then_some(&self.key)
     }
+
+    /// Tells whether the statement jumps from one group of an index to the next.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.extra.iter().any(|what| what.starts_with("Using index for group-by"))
+    }
 }
 
 /// Returns a value of a row as text.

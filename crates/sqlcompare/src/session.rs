@@ -1,7 +1,9 @@
 //! A session on both sides, and what is known of its transaction.
 
+use crate::answer::Row;
 use crate::case::Step;
 use crate::client::Client;
+use crate::locks;
 
 /// An isolation level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +46,16 @@ pub(crate) struct Session {
     snapshot_isolation: bool,
     /// The statements of its open transaction.
     past: Vec<Past>,
+    /// What a transaction of snapshot isolation saw in Millpond, before its present statement, of
+    /// the rows that fit the condition.
+    before: Option<Vec<Row>>,
 }
 
 impl Session {
     pub(crate) fn new(clients: [Client; 2]) -> Session {
         let level = Level::RepeatableRead;
-        Session { clients, next_level: level, level, snapshot_isolation: false, past: Vec::new() }
+        let past = Vec::new();
+        Session { clients, next_level: level, level, snapshot_isolation: false, past, before: None }
     }
 
     /// Notes that a statement begins.
@@ -65,6 +71,18 @@ impl Session {
             self.level = self.next_level;
             self.past.clear();
         }
+        self.before = if self.has_snapshot_isolation() { self.rows_before(&step.sql) } else { None };
+    }
+
+    /// Returns what the transaction sees in Millpond of the rows that a statement is about to find.
+    fn rows_before(&mut self, sql: &str) -> Option<Vec<Row>> {
+        let answer = self.clients[1].run(&locks::rows_to_find(sql)?).ok()?;
+        answer.code().is_none().then(|| answer.rows().to_vec())
+    }
+
+    /// Returns what the transaction saw in Millpond of the rows of its statement, before that ran.
+    pub(crate) fn before(&self) -> Option<&[Row]> {
+        self.before.as_deref()
     }
 
     /// Notes how a statement has ended, and how many transactions of all sessions have by now.

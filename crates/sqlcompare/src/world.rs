@@ -1,7 +1,7 @@
 //! Two databases of one server with the same contents, one of InnoDB and one of Millpond, and the
 //! sessions that use them.
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, Row};
 use crate::case::Step;
 use crate::client::Client;
 use crate::plan::{self, Access};
@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 /// The databases and their engines.
 const SIDES: [(&str, &str); 2] = [("cmp_innodb", "InnoDB"), ("cmp_millpond", "Millpond")];
 
-/// A note beside the error of a statement that sorts, which is the plan's choice, and a warning
-/// that the server's statistics tables were locked, by the other side.
-const UNRELATED: [&[u8]; 2] = [b"1028", b"1177"];
+/// Numbers and beginnings of warnings that say nothing of the statement: a note beside the error
+/// of one that sorts, which is the plan's choice, and warnings that the server's statistics tables
+/// were locked, by the other side or by InnoDB's own thread.
+const UNRELATED: [(&[u8], &[u8]); 3] =
+    [(b"1028", b""), (b"1177", b""), (b"1088", b"Error updating stats for table after table rebuild: ")];
 
 /// The two databases.
 pub(crate) struct World {
@@ -93,6 +95,13 @@ impl World {
         count(&mut connect(&self.socket, 1).ok()?, table, condition)
     }
 
+    /// Returns the committed rows of Millpond's table that fit a condition.
+    pub(crate) fn rows_in_millpond(&self, table: &str, condition: &str) -> Option<Vec<Row>> {
+        let query = format!("SELECT * FROM {table} WHERE {condition}");
+        let answer = connect(&self.socket, 1).ok()?.run(&query).ok()?;
+        answer.code().is_none().then(|| answer.rows().to_vec())
+    }
+
     /// Returns the names of all tables.
     pub(crate) fn tables(&self) -> Vec<String> {
         let found = connect(&self.socket, 0).and_then(|mut client| client.run("SHOW TABLES"));
@@ -111,6 +120,12 @@ impl World {
         condition: &str,
     ) -> Option<u64> {
         count(&mut self.session(name)?.clients[side], table, condition)
+    }
+
+    /// Returns how a session's transaction answers a query on one side.
+    pub(crate) fn answer_in_snapshot(&mut self, side: usize, name: char, sql: &str) -> Option<Outcome> {
+        let answer = self.session(name)?.clients[side].run(sql).ok()?;
+        Some(outcome(answer, none(), side))
     }
 
     /// Returns the plans of a statement on both sides, if it has one.
@@ -212,10 +227,15 @@ fn outcome(mut answer: Answer, warnings: Answer, side: usize) -> Outcome {
         Answer::Done { .. } => {}
     }
     let mut warnings = warnings.rows().to_vec();
-    let unrelated = |code: &Option<Vec<u8>>| code.as_deref().is_some_and(|code| UNRELATED.contains(&code));
-    warnings.retain(|row| !row.get(1).is_some_and(unrelated));
+    warnings.retain(|row| !is_unrelated(row));
     warnings.iter_mut().flatten().flatten().for_each(|value| mask(value, side));
     Outcome { answer, warnings }
+}
+
+/// Tells whether a row of SHOW WARNINGS says nothing of the statement.
+fn is_unrelated(warning: &Row) -> bool {
+    let [_, Some(code), Some(text)] = &warning[..] else { return false };
+    UNRELATED.iter().any(|(number, begin)| code == number && text.starts_with(begin))
 }
 
 fn mask(value: &mut Vec<u8>, side: usize) {

@@ -189,6 +189,8 @@ impl Txns {
         // The chain is written before the row that links it. So the row is locked first: a conflict
         // then costs nothing.
         admission.leave();
+        let owner = self.owner(txn);
+        owner.expect_new_lock();
         let nothing = if matches!(new, New::Insert(_)) && self.finds_row(&write)? {
             true
         } else {
@@ -199,6 +201,7 @@ impl Txns {
         if nothing {
             return Ok(Wrote::Nothing);
         }
+        let newly_locked = owner.has_new_lock();
         let stream = self.stream_of(txn);
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(UndoEntry::Chain { tree: tree.id, head });
@@ -219,7 +222,14 @@ impl Txns {
             // No row links the chain. If the transaction goes on and commits, that undo is never
             // read again. If the pages cannot be freed, the transaction does not go on.
             Err(_) => self.rollback_to(txn, mark, rules).and(wrote),
-            Ok(_) => wrote,
+            Ok(_) => {
+                // The row's version is the lock now, as that of a short value. If the statement is
+                // undone, nothing stays locked.
+                if newly_locked {
+                    self.locks.release_row(owner, tree.id, key);
+                }
+                wrote
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //! for it.
 
 use super::{fresh, open, purge_and_check};
-use crate::Error;
+use crate::LockWait::NoWait;
+use crate::{Error, Isolation, TxnOptions};
 use base::PageNo;
 use base::prng::Prng;
 use std::path::Path;
@@ -100,4 +101,36 @@ fn damage_in_a_long_value_is_named() {
         matches!(&found, Err(Error::Corrupt { what, .. }) if what.contains(&named)),
         "{named}: {found:?}"
     );
+}
+
+/// The row is locked before its chain is written. That lock stayed until the end of the
+/// transaction, where a short row leaves none.
+#[test]
+fn a_row_that_a_statement_has_undone_is_free_whatever_its_length() {
+    let (_disk, db, table) = fresh();
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"there", b"committed").unwrap();
+    tx.put(&table, b"locked", b"committed").unwrap();
+    tx.commit().unwrap();
+    for level in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for bytes in [10, 20_000] {
+            let value = random(9, bytes);
+            let locks = |key: &[u8]| {
+                let mut other = db.begin().unwrap();
+                !matches!(other.get_for_update_with(&table, key, NoWait), Err(Error::LockTimeout))
+            };
+            let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
+            tx.get_for_update(&table, b"locked").unwrap();
+            tx.begin_statement().unwrap();
+            tx.insert(&table, b"new", &value).unwrap();
+            tx.put(&table, b"there", &value).unwrap();
+            tx.put(&table, b"locked", &value).unwrap();
+            assert!(!locks(b"new") && !locks(b"there") && !locks(b"locked"), "{bytes}");
+            tx.rollback_statement().unwrap();
+            assert!(locks(b"new") && locks(b"there"), "{level:?}, {bytes} bytes");
+            assert!(!locks(b"locked"), "a locking read came first");
+            tx.commit().unwrap();
+        }
+    }
+    purge_and_check(&db);
 }

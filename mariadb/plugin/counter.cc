@@ -133,6 +133,14 @@ int Handler::take_numbers(millpond_counter *counter) {
 // Hands out values that are `offset` plus a multiple of `increment`.
 void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                  ulonglong *reserved) {
+  const ulonglong max = table->next_number_field->get_max_int_value();
+  // The server goes on behind a negative number that ON DUPLICATE KEY UPDATE has given to a row, as if
+  // it had no sign. It refuses that value itself.
+  if (*first > max) {
+    *reserved = 0;
+    took_numbers_ = false;
+    return;
+  }
   millpond_counter counter{};
   counter.offset = offset;
   counter.increment = increment;
@@ -140,7 +148,7 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   // values are taken as rows are left.
   if (numbered_rows_ == 0) numbered_rows_ = wanted ? wanted : 1;
   counter.count = numbered_rows_;
-  counter.max = table->next_number_field->get_max_int_value();
+  counter.max = max;
   const int rc = take_numbers(&counter);
   counter_error_ = error_of(rc);
   if (rc != MILLPOND_RC_OK) {

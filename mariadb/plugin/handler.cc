@@ -62,7 +62,8 @@ bool reads_without_locks(int command) {
 ulonglong Handler::table_flags() const {
   // The server looks for duplicates of long values and for overlapping periods itself. Where its
   // reads lock no gaps, two transactions could both find none before they insert; so it reads after
-  // the insert, and one of them waits for the other one's row.
+  // the insert, and one of them waits for the other one's row. The server asks when it opens the table
+  // and once a statement, and keeps the answer.
   THD *thd = ha_thd();
   const uint isolation = thd_tx_isolation(thd);
   const bool gaps = isolation == ISO_SERIALIZABLE ||

@@ -44,4 +44,13 @@ INSERT INTO t (v) VALUES (1);
 INSERT INTO t VALUES (0, 2);
 INSERT INTO t (v) VALUES (3);
 SELECT * FROM t ORDER BY v;
+SET sql_mode = DEFAULT;
+-- Behind an update that gives a negative number the server finds no next one: in the numbers that the
+-- statement has, and when it asks for more.
+TRUNCATE TABLE t;
+INSERT INTO t VALUES (1, 1), (2, 2);
+INSERT IGNORE INTO t VALUES (NULL, 1), (NULL, 3), (NULL, 4) ON DUPLICATE KEY UPDATE id = -5;
+INSERT IGNORE INTO t VALUES (5, 2), (NULL, 6), (NULL, 7) ON DUPLICATE KEY UPDATE id = -6;
+INSERT INTO t VALUES (NULL, 8), (9, 8), (NULL, 9) ON DUPLICATE KEY UPDATE id = -2;
+SELECT * FROM t ORDER BY v;
 DROP TABLE t;

@@ -49,8 +49,9 @@ impl World {
     /// Millpond, in which both databases and both engines have the same name.
     pub(crate) fn run(&mut self, step: &Step) -> Result<[Outcome; 2]> {
         if !self.sessions.contains_key(&step.session) {
-            let clients = [connect(&self.socket, 0)?, connect(&self.socket, 1)?];
-            self.sessions.insert(step.session, Session::new(clients));
+            let mut clients = [connect(&self.socket, 0)?, connect(&self.socket, 1)?];
+            let thread = number(&mut clients[0], "SELECT CONNECTION_ID()").unwrap_or(0);
+            self.sessions.insert(step.session, Session::new(clients, thread));
         }
         let Some(session) = self.sessions.get_mut(&step.session) else { unreachable!("it was inserted") };
         session.begin(step);
@@ -60,6 +61,9 @@ impl World {
             if warned { answers(&mut session.clients, "SHOW WARNINGS")? } else { [none(), none()] };
         self.ended += u64::from(!session.is_in_transaction());
         session.end(step, end_of(&left, &right), self.ended);
+        if session.needs_snapshot() && has_snapshot(&self.socket, session.thread)? {
+            session.note_snapshot();
+        }
         let [first, second] = warnings;
         Ok([outcome(left, first, 0), outcome(right, second, 1)])
     }
@@ -186,9 +190,29 @@ fn end_of(left: &Answer, right: &Answer) -> End {
 }
 
 fn count(client: &mut Client, table: &str, condition: &str) -> Option<u64> {
-    let answer = client.run(&format!("SELECT COUNT(*) FROM {table} WHERE {condition}")).ok()?;
-    let count = answer.rows().first()?.first()?.as_ref()?;
-    std::str::from_utf8(count).ok()?.parse().ok()
+    number(client, &format!("SELECT COUNT(*) FROM {table} WHERE {condition}"))
+}
+
+/// Returns the number that a query answers.
+fn number(client: &mut Client, sql: &str) -> Option<u64> {
+    let answer = client.run(sql).ok()?;
+    let number = answer.rows().first()?.first()?.as_ref()?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Tells whether the transaction of a connection to InnoDB has a snapshot. A statement whose
+/// condition no row can fit draws none.
+fn has_snapshot(socket: &Path, thread: u64) -> Result<bool> {
+    let answer = connect(socket, 0)?.run("SHOW ENGINE INNODB STATUS")?;
+    let status = answer.rows().first().and_then(|row| row.get(2).cloned().flatten()).unwrap_or_default();
+    Ok(shows_snapshot(&String::from_utf8_lossy(&status), thread))
+}
+
+/// Tells whether InnoDB's status shows a snapshot of a connection's transaction.
+fn shows_snapshot(status: &str, thread: u64) -> bool {
+    let of_thread = format!(" thread id {thread},");
+    let mut transactions = status.split("---TRANSACTION ").filter(|shown| shown.contains(&of_thread));
+    transactions.any(|shown| shown.contains("Trx read view will not see"))
 }
 
 fn none() -> Answer {
@@ -255,4 +279,21 @@ fn neutral(text: &str, side: usize) -> String {
         return text.to_owned();
     }
     text.replace(database, "test").replace(engine, "ENGINE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_innodb_shows_which_transactions_have_a_snapshot() {
+        let status = "LIST OF TRANSACTIONS FOR EACH SESSION:\n\
+            ---TRANSACTION 35, ACTIVE 8 sec\n\
+            MariaDB thread id 12, OS thread handle 5, query id 9 localhost root\n\
+            Trx read view will not see trx with id >= 35, sees < 35\n\
+            ---TRANSACTION 36, ACTIVE 1 sec\n\
+            MariaDB thread id 120, OS thread handle 6, query id 10 localhost root\n";
+        assert!(shows_snapshot(status, 12));
+        assert!(!shows_snapshot(status, 120) && !shows_snapshot(status, 1));
+    }
 }

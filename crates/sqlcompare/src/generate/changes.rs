@@ -102,7 +102,9 @@ fn limited(rng: &mut Prng, table: &Table) -> Option<String> {
 pub(super) fn update(rng: &mut Prng, session: char, table: &Table) -> Step {
     let order = limited(rng, table);
     let assigned = assignments(rng, table, order.is_some(), false);
-    let ignore = if rng.one_in(6) { "IGNORE " } else { "" };
+    // Each change gives such a column the same time. Which row gets it is open.
+    let timed = order.is_none() && table.columns.iter().any(|c| c.is_timed() && table.is_critical(&c.name));
+    let ignore = if rng.one_in(6) && !timed { "IGNORE " } else { "" };
     let filter = if rng.one_in(10) { "1".to_owned() } else { condition(rng, table, "") };
     let sql = format!(
         "UPDATE {ignore}{} SET {assigned} WHERE {filter}{}",

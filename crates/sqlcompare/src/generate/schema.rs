@@ -262,6 +262,11 @@ impl Column {
         sql
     }
 
+    /// Tells whether each change of a row gives the column the present time.
+    pub(super) fn is_timed(&self) -> bool {
+        self.default.as_ref().is_some_and(|default| default.contains(" ON UPDATE "))
+    }
+
     /// Returns a value for the column.
     pub(super) fn value(&self, rng: &mut Prng) -> String {
         match rng.below(40) {

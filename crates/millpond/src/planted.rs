@@ -144,7 +144,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All planted mistakes. A world has flags for 64.
+    /// All planted mistakes. A world has flags for 128.
     pub const ALL: &[Bug] = &[
         Bug::NoLogSync,
         Bug::OneSegmentSynced,
@@ -214,7 +214,7 @@ impl Bug {
 
     /// The flag of this mistake in the flags of a world.
     #[must_use]
-    pub const fn flag(self) -> u64 {
+    pub const fn flag(self) -> u128 {
         1 << self as u8
     }
 }

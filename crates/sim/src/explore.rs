@@ -36,7 +36,7 @@ pub struct Plan {
     /// Decides everything: the order of threads, the script's random numbers, the cuts.
     pub seed: u64,
     /// The planted mistakes: see `base::sync::world_flags`.
-    pub flags: u64,
+    pub flags: u128,
     /// Print a backtrace when a thread panics.
     pub backtrace: bool,
 }

@@ -153,7 +153,7 @@ fn plan(args: &Args) -> Plan {
 }
 
 /// What this process explores: the share that its parent gave it, else everything.
-fn budget(args: &Args, flags: u64, findings: usize) -> Budget {
+fn budget(args: &Args, flags: u128, findings: usize) -> Budget {
     let share = args.share.unwrap_or(0);
     Budget {
         plan: Plan { flags, ..plan(args) },

@@ -9,7 +9,7 @@ use sim::workloads::{ALL, Workload, find};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn explore_with(flags: u64, only: Option<&'static Workload>, parts: u64) -> Summary {
+fn explore_with(flags: u128, only: Option<&'static Workload>, parts: u64) -> Summary {
     explore(&Budget {
         plan: Plan { subject: Arc::new(Engine), seed: 1, flags, backtrace: false },
         only,

@@ -6,7 +6,7 @@ use base::sync::sim::{WorldOptions, run};
 use millpond::planted::Bug;
 use sim::waits::{TROUBLES, Trouble, closing_wakers, run_sessions};
 
-fn world(seed: u64, flags: u64, f: impl FnOnce() + Send + 'static) -> Result<(), String> {
+fn world(seed: u64, flags: u128, f: impl FnOnce() + Send + 'static) -> Result<(), String> {
     // Atomics are no scheduling points here: only the order of the waits matters.
     let options = WorldOptions { flags, atomics_one_in: u64::MAX, ..WorldOptions::new(seed) };
     run(options, f).result.map_err(|failure| format!("seed {seed}: {failure}"))

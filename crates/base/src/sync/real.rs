@@ -173,6 +173,6 @@ pub fn simulated_us() -> Option<u64> {
 
 /// Returns the flags that the simulated world of this thread was started with; 0 outside a world.
 #[inline]
-pub fn world_flags() -> u64 {
+pub fn world_flags() -> u128 {
     0
 }

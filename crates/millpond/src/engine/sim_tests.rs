@@ -25,12 +25,12 @@ struct Written {
     acked_at: Vec<u64>,
 }
 
-fn world<T: Send + 'static>(seed: u64, flags: u64, f: impl FnOnce() -> T + Send + 'static) -> Run<T> {
+fn world<T: Send + 'static>(seed: u64, flags: u128, f: impl FnOnce() -> T + Send + 'static) -> Run<T> {
     run(WorldOptions { max_steps: 3_000_000, flags, ..WorldOptions::new(seed) }, f)
 }
 
 /// Runs several writers, each on a tree of its own, and checkpoints beside them.
-fn write(seed: u64, flags: u64, puts: u64) -> (MemDisk, Run<Vec<Written>>) {
+fn write(seed: u64, flags: u128, puts: u64) -> (MemDisk, Run<Vec<Written>>) {
     let disk = MemDisk::default();
     let inside = disk.clone();
     let run = world(seed, flags, move || {
@@ -80,7 +80,7 @@ fn write_one(engine: &super::Engine, disk: &MemDisk, seed: u64, id: TreeId, puts
 }
 
 /// Opens an image in a world and compares its rows. Returns the world's hash.
-fn judge(seed: u64, flags: u64, at: u64, image: &MemDisk, written: &[Written]) -> Result<u64, String> {
+fn judge(seed: u64, flags: u128, at: u64, image: &MemDisk, written: &[Written]) -> Result<u64, String> {
     let (inside, written) = (image.clone(), written.to_vec());
     let run = world(seed ^ at << 32, flags, move || {
         let engine = open(&inside).unwrap();
@@ -103,7 +103,7 @@ fn judge(seed: u64, flags: u64, at: u64, image: &MemDisk, written: &[Written]) -
 
 /// Cuts the power at every `stride`-th operation of a run. Returns how many images were tried, and
 /// what was wrong with the last.
-fn cut(seed: u64, flags: u64, puts: u64, stride: u64) -> (u64, Result<(), String>) {
+fn cut(seed: u64, flags: u128, puts: u64, stride: u64) -> (u64, Result<(), String>) {
     let (disk, run) = write(seed, flags, puts);
     let written = match run.result {
         Ok(written) => written,

@@ -370,7 +370,7 @@ pub fn simulated_us() -> Option<u64> {
 }
 
 /// Returns the flags that the simulated world of this thread was started with; 0 outside a world.
-pub fn world_flags() -> u64 {
+pub fn world_flags() -> u128 {
     current().map_or(0, |current| current.world.flags)
 }
 

@@ -19,7 +19,7 @@ pub struct WorldOptions {
     /// The result of [`super::cores`]; with 0 the seed decides, 1 to 4.
     pub cores: u32,
     /// The result of [`super::world_flags`].
-    pub flags: u64,
+    pub flags: u128,
     /// In one world of so many, as the seed decides, atomics are scheduling points.
     pub atomics_one_in: u64,
     /// Whether the message of a panic has a backtrace.

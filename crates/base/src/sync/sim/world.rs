@@ -115,7 +115,7 @@ pub(super) struct WorldState {
 pub(super) struct World {
     state: Mutex<WorldState>,
     ended: Condvar,
-    pub(super) flags: u64,
+    pub(super) flags: u128,
     pub(super) cores: u32,
     pub(super) backtrace: bool,
     /// Whether atomics are scheduling points.

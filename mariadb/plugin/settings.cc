@@ -4,6 +4,8 @@
 #include "engine.h"
 #include "server_functions.h"
 
+#include <mutex>
+
 #include <mysql_version.h>
 
 namespace millpond {
@@ -44,11 +46,25 @@ void set_recovery_target(THD *thd, st_mysql_sys_var *, void *var, const void *sa
   *static_cast<ulong *>(var) = wanted;
 }
 
+// The server calls this under LOCK_global_system_variables, which every SHOW VARIABLES and every new
+// connection needs. A smaller pool may have many pages to write first, so the lock is released
+// meanwhile. Two such statements follow each other.
+void set_buffer_pool_size(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  ulonglong wanted = *static_cast<const ulonglong *>(save);
+  static std::mutex resizing;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  std::lock_guard<std::mutex> one_at_a_time(resizing);
+  int rc = millpond_set_buffer_pool_bytes(database, wanted);
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_buffer_pool_size");
+  *static_cast<ulonglong *>(var) = wanted;
+}
+
 }  // namespace
 
-static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                              "Memory for cached pages, bytes.", nullptr, nullptr, 128 * MIB, 8 * MIB,
-                              ULONGLONG_MAX, MIB);
+static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG,
+                              "Memory for cached pages, bytes.", nullptr, set_buffer_pool_size, 128 * MIB,
+                              8 * MIB, ULONGLONG_MAX, MIB);
 static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG,
                           "How long a recovery after a crash may take, seconds. It sizes the redo log.",
                           nullptr, set_recovery_target, 10, 1, 3600, 0);

@@ -466,6 +466,10 @@ int millpond_set_redo_capacity(const millpond_db *db, uint64_t bytes);
 // Sets how long recovery may take, milliseconds. The redo capacity follows from it.
 int millpond_set_recovery_target(const millpond_db *db, uint64_t ms);
 
+// Gives the buffer pool another size, bytes, while others use the database. Returns when that is
+// done; after an error the size is as before.
+int millpond_set_buffer_pool_bytes(const millpond_db *db, uint64_t bytes);
+
 // Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 // report, one line or one for each problem, into `report`, which may be null.
 int millpond_check(const millpond_db *db, millpond_buffer *report);

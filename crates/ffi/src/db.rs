@@ -151,6 +151,14 @@ pub unsafe extern "C" fn millpond_set_recovery_target(db: *const Db, ms: u64) ->
     guard_ok(|| Ok(unsafe { shared(db) }?.db.set_recovery_target(Duration::from_millis(ms))?))
 }
 
+/// Gives the buffer pool another size, bytes, while others use the database. Returns when that is
+/// done; after an error the size is as before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_buffer_pool_bytes(db: *const Db, bytes: u64) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.set_buffer_pool_bytes(bytes)?))
+}
+
 /// Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 /// report, one line or one for each problem, into `report`, which may be null.
 #[unsafe(no_mangle)]

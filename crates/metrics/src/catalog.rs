@@ -165,6 +165,8 @@ catalog! {
     FreeFrames "free_frames" Pages Gauge "Frames that hold no page.";
     FreeFramesReserve "free_frames_reserve" Pages Gauge "Free frames that the cleaner keeps in reserve.";
     LruPages "lru_pages" Pages Gauge "Pages in the pool.";
+    BufferPoolBytes "buffer_pool_bytes" Bytes Gauge "Size of the buffer pool as it was set last.";
+    BufferResizes "buffer_resizes" Count Counter "Times the buffer pool got another size while the database was open.";
     BufferFrames "buffer_frames" Pages Gauge "Frames of the buffer pool.";
     BufferOverheadBytes "buffer_overhead_bytes" Bytes Gauge "Memory of the buffer pool beside its pages: control blocks of frames, page table, free list; a part of buffer_pool_bytes.";
     FrameEvictions "frame_evictions" Count Counter "Clean pages evicted to free their frame.";

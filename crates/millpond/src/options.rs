@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The least memory for history, bytes. Less would not hold a few transactions.
 const HISTORY_MEMORY_MIN: u64 = 4 << 10;
 
+/// The smallest buffer pool, bytes.
+pub(crate) const POOL_BYTES_MIN: u64 = 1 << 20;
+
 /// The default buffer pool of a database in memory.
 const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
 /// The default redo capacity of a database in memory: just enough for cleaning pages in large
@@ -154,6 +157,7 @@ impl Options {
     /// Memory for cached pages and everything that is stored for each of them, bytes. Default: a
     /// quarter of the memory of the machine; 64 MiB for a database that is [in
     /// memory](Options::open_in_memory).
+    /// [`Db::set_buffer_pool_bytes`](crate::Db::set_buffer_pool_bytes) changes it later.
     #[must_use]
     pub fn buffer_pool_bytes(mut self, bytes: u64) -> Options {
         self.buffer_pool_bytes = Some(bytes);
@@ -221,8 +225,8 @@ impl Options {
     /// transaction is active, prepared, rolled back or committed. The locks of rows and ranges that
     /// transactions request may take half of it; beyond that they are refused with
     /// [`Error::Limit`]. That is some 5,000 rows with short keys per MiB. Default: a quarter of the
-    /// buffer pool, at least 64 MiB, and for locks at least 256 MiB, so that a million rows with
-    /// short keys can be locked on any machine.
+    /// buffer pool as it is opened, at least 64 MiB, and for locks at least 256 MiB, so that a
+    /// million rows with short keys can be locked on any machine.
     #[must_use]
     pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
         self.history_memory_bytes = Some(bytes);
@@ -306,9 +310,9 @@ impl Options {
             return misuse(format!("a page of {bytes} bytes: pages are 4096, 8192 or 16384 bytes"));
         }
         if let Some(bytes) = self.buffer_pool_bytes
-            && bytes < 1 << 20
+            && bytes < POOL_BYTES_MIN
         {
-            return misuse(format!("a buffer pool of {bytes} bytes: at least 1 MiB is needed"));
+            return misuse(format!("a buffer pool of {bytes} bytes: at least {POOL_BYTES_MIN} are needed"));
         }
         if let Some(bytes) = self.history_memory_bytes
             && bytes < HISTORY_MEMORY_MIN

@@ -141,6 +141,10 @@ pub enum Bug {
     DirtyListOrder,
     /// The log's position that the list of transactions covers is read after the list.
     UndoFromLate,
+    /// A pool that gets smaller drops pages that differ from their file.
+    ShrunkWhileDirty,
+    /// The pages of a chain of the page table move to another one without its mutex.
+    ChainsMovedUnlocked,
 }
 
 impl Bug {
@@ -210,6 +214,8 @@ impl Bug {
         Bug::RedoNotDirty,
         Bug::DirtyListOrder,
         Bug::UndoFromLate,
+        Bug::ShrunkWhileDirty,
+        Bug::ChainsMovedUnlocked,
     ];
 
     /// The flag of this mistake in the flags of a world.

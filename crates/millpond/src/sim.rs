@@ -53,3 +53,11 @@ pub fn sized(mut options: Options, sizes: Sizes) -> Options {
 pub fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
     Db::open_on(vfs, dir, options)
 }
+
+/// Gives the buffer pool of an open database so many frames.
+///
+/// # Errors
+/// See [`Db::set_buffer_pool_bytes`].
+pub fn set_frames(db: &Db, frames: usize) -> Result<()> {
+    db.set_frames(frames)
+}

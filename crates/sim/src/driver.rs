@@ -256,6 +256,11 @@ impl Driver {
         expect_ok("checkpoint", self.db().checkpoint());
     }
 
+    /// Gives the buffer pool so many frames. Only the engine does that.
+    pub fn set_frames(&self, frames: usize) {
+        expect_ok("another size of the pool", self.db().set_frames(frames));
+    }
+
     /// Closes the database and opens it again.
     ///
     /// REQUIRES: no other thread uses it.

@@ -2,7 +2,7 @@
 
 use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use base::sync::{Parker, Unparker};
-use millpond::sim::{Sizes, open, sized};
+use millpond::sim::{Sizes, open, set_frames, sized};
 use millpond::{
     CounterStep, Db, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint, Table,
     TableChange, Transaction, TxnOptions,
@@ -177,6 +177,9 @@ impl Database for EngineDb {
     }
     fn checkpoint(&self) -> Result {
         self.0.checkpoint().map_err(fail)
+    }
+    fn set_frames(&self, frames: usize) -> Result {
+        set_frames(&self.0, frames).map_err(fail)
     }
     fn check(&self) -> Result<Vec<String>> {
         Ok(self.0.check().map_err(fail)?.problems)

@@ -211,6 +211,10 @@ pub trait Database: Send + Sync {
     fn rollback_prepared(&self, xid: &[u8]) -> Result;
     /// Writes all dirty pages and moves the checkpoint.
     fn checkpoint(&self) -> Result;
+    /// Gives the buffer pool so many frames. Only the engine does that.
+    fn set_frames(&self, _frames: usize) -> Result {
+        only_the_engine()
+    }
     /// Returns what is wrong with the pages and trees, a line each.
     fn check(&self) -> Result<Vec<String>>;
     /// Returns how many pages belong to a tree but cannot be reached from its root. `None` while

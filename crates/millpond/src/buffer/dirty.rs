@@ -283,6 +283,17 @@ impl Pool {
         Some(FlushTicket { frame: index, page, first_dirty })
     }
 
+    /// The planted mistake: forgets that a page differs from its file.
+    pub(super) fn forget_dirty(&self, index: u32) {
+        let mut sets = self.dirty.sets.lock();
+        let frame = self.frames().get(index);
+        if frame.state() & (DIRTY | WRITING) == DIRTY {
+            let first_dirty = Lsn(frame.first_dirty.swap(NO_LSN, Ordering::Relaxed));
+            sets.remove_dirty(first_dirty, index);
+            frame.clear(DIRTY);
+        }
+    }
+
     /// Notes that the copies are written in place and synced.
     pub(crate) fn flushed(&self, tickets: Vec<FlushTicket>) {
         let mut sets = self.dirty.sets.lock();

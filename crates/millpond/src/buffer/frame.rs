@@ -17,10 +17,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use base::PageNo;
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use metrics::{M, Metrics};
 
-use super::arena::Arena;
+use super::arena::{Arena, GrowingArray, ZeroIsValid};
 use super::latch::Latch;
 
 /// The part of the state word that counts pins.
@@ -62,17 +62,33 @@ pub(super) struct Frame {
     pub(super) writing: AtomicU64,
 }
 
+// SAFETY: all fields are numbers in atomic cells.
+unsafe impl ZeroIsValid for Frame {}
+
 impl Frame {
-    fn free() -> Frame {
-        Frame {
-            latch: Latch::new(),
-            state: AtomicU32::new(CLAIMED),
-            page_no: AtomicU32::new(PageNo::NONE.0),
-            next: AtomicU32::new(0),
-            first_dirty: AtomicU64::new(NO_LSN),
-            last: AtomicU64::new(NO_LSN),
-            writing: AtomicU64::new(NO_LSN),
+    /// Makes a control block of zeros that of a claimed frame.
+    fn set_up(&self) {
+        self.state.store(CLAIMED, Ordering::Relaxed);
+        self.page_no.store(PageNo::NONE.0, Ordering::Relaxed);
+        for lsn in [&self.first_dirty, &self.last, &self.writing] {
+            lsn.store(NO_LSN, Ordering::Relaxed);
         }
+    }
+
+    #[cfg(test)]
+    fn free() -> Frame {
+        let zero = || AtomicU64::new(0);
+        let frame = Frame {
+            latch: Latch::new(),
+            state: AtomicU32::new(0),
+            page_no: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            first_dirty: zero(),
+            last: zero(),
+            writing: zero(),
+        };
+        frame.set_up();
+        frame
     }
 
     /// Returns the state word; only a hint.
@@ -181,20 +197,51 @@ impl Frame {
 /// All frames and their memory.
 #[derive(Debug)]
 pub(super) struct Frames {
-    control: Box<[Frame]>,
+    /// One for each frame that the pool ever had: a thread may look at a frame that is gone. It
+    /// finds it claimed.
+    control: GrowingArray<Frame>,
     arena: Arena,
+    /// Pages are read into frames below this.
+    count: AtomicUsize,
     metrics: Arc<Metrics>,
 }
 
 impl Frames {
-    /// Returns `count` claimed frames.
-    pub(super) fn new(count: usize, page_bytes: usize, metrics: &Arc<Metrics>) -> io::Result<Frames> {
+    /// Returns `count` claimed frames. Later there can be up to `most`, if the system has the
+    /// addresses for them.
+    pub(super) fn new(
+        count: usize,
+        most: usize,
+        page_bytes: usize,
+        metrics: &Arc<Metrics>,
+    ) -> io::Result<Frames> {
         assert!(u32::try_from(count).is_ok_and(|n| n < u32::MAX), "frames are numbered in 32 bits");
-        Ok(Frames {
-            arena: Arena::map(count, page_bytes)?,
-            control: (0..count).map(|_| Frame::free()).collect(),
-            metrics: Arc::clone(metrics),
-        })
+        let most = most.clamp(count, u32::MAX as usize - 1);
+        let reserve = |most| Ok((GrowingArray::reserve(most)?, Arena::reserve(most, page_bytes)?));
+        let (control, arena) = reserve(most).or_else(|_: io::Error| reserve(count))?;
+        let metrics = Arc::clone(metrics);
+        let frames = Frames { control, arena, count: AtomicUsize::new(count), metrics };
+        frames.open(0..count)?;
+        Ok(frames)
+    }
+
+    /// Gives frames their memory. They are claimed. REQUIRES: at most [`Frames::most`], and only
+    /// one thread is in this call.
+    pub(super) fn open(&self, frames: std::ops::Range<usize>) -> io::Result<()> {
+        self.control.open(frames.end, Frame::set_up)?;
+        self.arena.open(frames)
+    }
+
+    /// Takes the memory of the frames' pages away. REQUIRES: they are claimed, and no thread has
+    /// one of them.
+    pub(super) fn close(&self, frames: std::ops::Range<usize>) {
+        base::verify!(
+            frames
+                .clone()
+                .all(|index| self.control.get(index).state() & (CLAIMED | DIRTY | WRITING) == CLAIMED),
+            "a frame with a page is taken away"
+        );
+        self.arena.close(frames);
     }
 
     /// Returns the bytes of the control blocks of `count` frames.
@@ -202,9 +249,24 @@ impl Frames {
         count * size_of::<Frame>()
     }
 
-    /// Returns the number of frames.
+    /// Returns the number of frames that pages are read into.
     #[inline]
     pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of frames that pages are read into. Frames beyond it may still have pages.
+    pub(super) fn set_count(&self, count: usize) {
+        self.count.store(count, Ordering::Relaxed);
+    }
+
+    /// How many frames there can ever be.
+    pub(super) fn most(&self) -> usize {
+        self.arena.most()
+    }
+
+    /// How many frames have a control block: as many as there ever were.
+    pub(super) fn with_control(&self) -> usize {
         self.control.len()
     }
 
@@ -223,7 +285,7 @@ impl Frames {
     /// Returns the control block of a frame.
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Frame {
-        &self.control[index as usize]
+        self.control.get(index as usize)
     }
 
     #[inline]
@@ -285,9 +347,10 @@ impl Deref for Shared<'_> {
     fn deref(&self) -> &[u8] {
         let start = self.frames.arena.frame(self.index);
         // SAFETY: `page_bytes` bytes from `start` lie in the arena, which `frames` keeps mapped and
-        // which began as zeros. A `Shared` exists only while its shared latch is held (made after
-        // it was taken, released by drop, not copied), so no `Exclusive` of this frame exists, and
-        // nothing else forms a unique reference into the arena.
+        // which began as zeros. A frame with a page is open (`close` demands that it has none). A
+        // `Shared` exists only while its shared latch is held (made after it was taken, released by
+        // drop, not copied), so no `Exclusive` of this frame exists, and nothing else forms a
+        // unique reference into the arena.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.page_bytes()) }
     }
 }
@@ -380,7 +443,7 @@ mod tests {
 
     #[test]
     fn views_follow_the_latch_and_frames_do_not_overlap() {
-        let frames = Frames::new(3, 4096, &Arc::default()).unwrap();
+        let frames = Frames::new(3, 3, 4096, &Arc::default()).unwrap();
         let mut b = frames.try_exclude(1).unwrap();
         assert!(frames.try_share(1).is_none() && frames.try_exclude(1).is_none());
         b.fill(7);

@@ -35,13 +35,13 @@ const SCAN_RING_MAX: usize = 64;
 /// The free list and what refills it.
 #[derive(Debug)]
 pub(super) struct FreeFrames {
-    list: Mutex<FreeList>,
-    need_free: Condvar,
+    pub(super) list: Mutex<FreeList>,
+    pub(super) need_free: Condvar,
     /// Where threads of the engine wait.
-    engine_needs_free: Condvar,
-    /// At most this many threads are frame holders.
-    holders_most: usize,
-    may_hold: Condvar,
+    pub(super) engine_needs_free: Condvar,
+    pub(super) may_hold: Condvar,
+    /// The pool is being made smaller, and something of that has happened.
+    pub(super) left: Condvar,
     hand: AtomicUsize,
     /// The free-frame reserve: the cleaner keeps this many frames free. When fewer than half of
     /// them are left, the cleaner is woken.
@@ -49,19 +49,26 @@ pub(super) struct FreeFrames {
     /// Frames that scans filled, oldest first. A frame may have another page by now, so an entry is
     /// a hint.
     scans: Mutex<VecDeque<u32>>,
-    scan_ring: usize,
     cleaner: Unparker,
 }
 
 #[derive(Debug)]
-struct FreeList {
-    frames: Vec<u32>,
+pub(super) struct FreeList {
+    pub(super) frames: Vec<u32>,
+    /// Frames that the pool is losing and that have no page any more.
+    pub(super) leaving: Vec<u32>,
     /// Callers that wait on `need_free`.
     waiting: usize,
     /// Threads that wait on `engine_needs_free`. As many frames are theirs.
     engine_waiting: usize,
     /// Frame holders.
-    holders: usize,
+    pub(super) holders: usize,
+    /// At most this many threads are frame holders.
+    pub(super) holders_most: usize,
+    /// Grows when the pool begins to shrink.
+    pub(super) era: u64,
+    /// Frame holders of earlier eras, whose number fitted a larger pool.
+    pub(super) earlier_holders: usize,
     /// Threads that wait on `may_hold`.
     waiting_to_hold: usize,
 }
@@ -76,6 +83,7 @@ const FRAMES_PER_HOLDER: usize = 8;
 #[must_use]
 pub(crate) struct FrameHolder<'p> {
     pool: &'p Pool,
+    era: u64,
 }
 
 /// A frame that holds no page and belongs to one thread. It returns to the free list when this is
@@ -96,6 +104,11 @@ pub(crate) struct Sweep {
     pub(crate) dirty: Vec<PageNo>,
 }
 
+/// Returns how many threads may be frame holders in a pool of `count` frames.
+pub(super) fn holders_most(count: usize) -> usize {
+    (count / FRAMES_PER_HOLDER).max(1)
+}
+
 impl FreeList {
     /// Whether there is a frame for a thread of the engine, or for a caller.
     fn available(&self, engine: bool) -> bool {
@@ -114,19 +127,22 @@ impl FreeFrames {
         FreeFrames {
             list: Mutex::new(FreeList {
                 frames: (0..count as u32).rev().collect(),
+                leaving: Vec::new(),
                 waiting: 0,
                 engine_waiting: 0,
                 holders: 0,
+                holders_most: holders_most(count),
+                era: 0,
+                earlier_holders: 0,
                 waiting_to_hold: 0,
             }),
             need_free: Condvar::new(),
             engine_needs_free: Condvar::new(),
-            holders_most: (count / FRAMES_PER_HOLDER).max(1),
             may_hold: Condvar::new(),
+            left: Condvar::new(),
             hand: AtomicUsize::new(0),
             reserve: AtomicUsize::new(0),
             scans: Mutex::new(VecDeque::new()),
-            scan_ring: (count / 8).clamp(1, SCAN_RING_MAX),
             cleaner,
         }
     }
@@ -158,6 +174,11 @@ impl<'p> FrameHolder<'p> {
 impl Drop for FrameHolder<'_> {
     fn drop(&mut self) {
         let mut list = self.pool.free.list.lock();
+        if self.era != list.era {
+            list.earlier_holders -= 1;
+            self.pool.free.left.notify_all();
+            return;
+        }
         list.holders -= 1;
         if list.waiting_to_hold > 0 {
             self.pool.free.may_hold.notify_one();
@@ -170,7 +191,7 @@ impl Pool {
     /// no latch, no frame and no pin, and is not a holder.
     pub(crate) fn hold_frames(&self) -> Result<FrameHolder<'_>> {
         let mut list = self.free.list.lock();
-        while list.holders >= self.free.holders_most {
+        while list.holders >= list.holders_most {
             // As in `take_frame`: the check under the mutex misses nothing.
             self.poison.check()?;
             list.waiting_to_hold += 1;
@@ -178,7 +199,7 @@ impl Pool {
             list.waiting_to_hold -= 1;
         }
         list.holders += 1;
-        Ok(FrameHolder { pool: self })
+        Ok(FrameHolder { pool: self, era: list.era })
     }
 
     /// Returns the number of free frames.
@@ -220,6 +241,7 @@ impl Pool {
         self.free.need_free.notify_all();
         self.free.engine_needs_free.notify_all();
         self.free.may_hold.notify_all();
+        self.free.left.notify_all();
     }
 
     pub(super) fn own_frame(&self, frame: u32) -> FreeFrame<'_> {
@@ -309,6 +331,10 @@ impl Pool {
         base::check!(state & CLAIMED != 0 && state & (DIRTY | WRITING) == 0, "frame {frame} has a page");
         base::verify!(self.frames().get(frame).page_no().is_none(), "frame {frame} names a page");
         let mut list = self.free.list.lock();
+        if frame as usize >= self.frames().count() {
+            list.leaving.push(frame);
+            return self.free.left.notify_all();
+        }
         list.frames.push(frame);
         base::check!(list.frames.len() <= self.frames().count(), "a frame is free twice");
         if list.frames.len() <= list.engine_waiting {
@@ -319,7 +345,7 @@ impl Pool {
     }
 
     /// Evicts the page of a frame if the file has its content and no thread uses it.
-    fn evict(&self, index: u32) -> Option<FreeFrame<'_>> {
+    pub(super) fn evict(&self, index: u32) -> Option<FreeFrame<'_>> {
         let frame = self.frames().get(index);
         if !frame.claim() {
             return None;
@@ -401,22 +427,29 @@ impl Pool {
 
     /// Adds a frame that a scan filled to the ring of scans.
     pub(super) fn note_scanned(&self, frame: u32) {
+        let ring = self.scan_ring();
         let mut scans = self.free.scans.lock();
-        if scans.len() == self.free.scan_ring {
+        while scans.len() >= ring {
             scans.pop_front();
         }
         scans.push_back(frame);
     }
 
+    /// Returns how many frames scans fill before they reuse them.
+    fn scan_ring(&self) -> usize {
+        (self.frames().count() / 8).clamp(1, SCAN_RING_MAX)
+    }
+
     fn reuse_scanned(&self) -> Option<FreeFrame<'_>> {
         let index = {
             let mut scans = self.free.scans.lock();
-            if scans.len() < self.free.scan_ring {
+            if scans.len() < self.scan_ring() {
                 return None;
             }
             scans.pop_front()?
         };
-        let kept = self.frames().get(index).state() & REFERENCED != 0;
+        let is_leaving = index as usize >= self.frames().count();
+        let kept = is_leaving || self.frames().get(index).state() & REFERENCED != 0;
         if kept { None } else { self.evict(index) }
     }
 }

@@ -24,6 +24,7 @@ mod guard;
 mod latch;
 mod page_table;
 mod pool;
+mod resize;
 #[cfg(test)]
 mod tests;
 mod uncached;
@@ -34,4 +35,5 @@ pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;
 pub(crate) use pool::{Arrival, FetchHint, Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use resize::ShrinkStep;
 pub(crate) use uncached::PageImages;

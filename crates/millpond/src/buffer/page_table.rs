@@ -5,59 +5,167 @@
 //! confirms that it holds the page. A frame that moves to another chain takes a reader on it along,
 //! so the reader may miss a page that is there. A reader that finds nothing therefore looks again
 //! under the mutex under which the chain changes. If it finds nothing then, the page is not there.
+//!
+//! A pool that gets another size gets twice or half the chains, one *level* more or less, as often
+//! as needed. The chains of a level lie behind those of the level below it. A chain of a level has
+//! the hashes of two chains of the next level. They move in the order of their hashes, one chain or
+//! two at a time, under the mutex of these hashes. So for all hashes below a border the next level
+//! is valid, and for the others the old one. A reader with an outdated border finds an empty chain,
+//! and looks again under the mutex.
+
+use std::io;
 
 use base::sync::Mutex;
-use base::sync::atomic::{AtomicU32, Ordering};
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::{CachePadded, PageNo, Sharded};
 
+use super::arena::GrowingArray;
 use super::frame::{Frame, Frames};
+use crate::planted::{Bug, planted};
 
 /// Mutexes for all chains together.
 const MUTEXES: usize = 64;
+/// The least level: a mutex has at least one chain.
+const LEVEL_MIN: u32 = MUTEXES.trailing_zeros();
+/// The greatest level, which has a chain for every second page number.
+const LEVEL_MAX: u32 = 31;
 
-/// The mutex of every 64th chain, on a cache line of its own.
+/// The mutex of a 64th of all hashes, on a cache line of its own.
 type ChainMutex = CachePadded<Mutex<()>>;
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct PageTable {
-    /// The first frame of each chain: its number plus one, or 0 for an empty chain. The number of
-    /// chains is a power of two.
-    heads: Box<[AtomicU32]>,
-    /// A hash shifted right by this is the number of its chain.
-    shift: u32,
+    /// The first frame of each chain: its number plus one, or 0 for an empty chain. Chain `n` of a
+    /// level with `2^l` chains is at `2^l + n`.
+    heads: GrowingArray<AtomicU32>,
+    /// [`Levels`] in one word.
+    levels: AtomicU64,
     mutexes: Sharded<ChainMutex, MUTEXES>,
 }
 
-impl PageTable {
-    /// Returns an empty table for a pool of `frames` frames.
-    pub(super) fn new(frames: usize) -> Self {
-        let chains = Self::chains(frames);
-        PageTable {
-            heads: (0..chains).map(|_| AtomicU32::new(0)).collect(),
-            shift: 32 - chains.trailing_zeros(),
-            mutexes: Sharded::default(),
-        }
+/// Which chains are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Levels {
+    /// The level of hashes from the border on.
+    old: u32,
+    /// The level of hashes below the border.
+    new: u32,
+    /// 0 if no chain is being moved; at most 2^32.
+    border: u64,
+}
+
+impl Levels {
+    #[inline]
+    fn from_word(word: u64) -> Levels {
+        Levels { old: word as u32 & 0xff, new: (word >> 8) as u32 & 0xff, border: word >> 16 }
     }
 
-    fn chains(frames: usize) -> usize {
-        (2 * frames).next_power_of_two().max(MUTEXES)
+    fn word(self) -> u64 {
+        u64::from(self.old) | u64::from(self.new) << 8 | self.border << 16
+    }
+
+    /// Returns the place of the chain of a hash.
+    #[inline]
+    fn place(self, hash: u32) -> usize {
+        let level = if u64::from(hash) < self.border { self.new } else { self.old };
+        place(level, hash)
+    }
+}
+
+/// Returns the place of the chain that a hash has at a level.
+#[inline]
+fn place(level: u32, hash: u32) -> usize {
+    (1 << level) + (hash >> (32 - level)) as usize
+}
+
+#[inline]
+fn hash(page: PageNo) -> u32 {
+    // Neighbours in the file are read together; they hash to different chains.
+    page.0.wrapping_mul(0x9e37_79b1)
+}
+
+/// Returns the level for a pool of `frames` frames.
+fn level_for(frames: usize) -> u32 {
+    (2 * frames).next_power_of_two().trailing_zeros().clamp(LEVEL_MIN, LEVEL_MAX)
+}
+
+/// Returns the places of the chains of all levels up to this one.
+fn places(level: u32) -> usize {
+    2 << level
+}
+
+impl PageTable {
+    /// Returns an empty table for a pool of `frames` frames, which may get `most`.
+    pub(super) fn new(frames: usize, most: usize) -> io::Result<Self> {
+        let level = level_for(frames);
+        let heads = GrowingArray::reserve(places(level_for(most.max(frames))))?;
+        heads.open(places(level), |_| {})?;
+        let levels = AtomicU64::new(Levels { old: level, new: level, border: 0 }.word());
+        Ok(PageTable { heads, levels, mutexes: Sharded::default() })
     }
 
     /// Returns the size of the table for `frames` frames, bytes.
     pub(super) fn bytes(frames: usize) -> usize {
-        Self::chains(frames) * size_of::<AtomicU32>() + MUTEXES * size_of::<ChainMutex>()
+        size_of::<AtomicU32>() * (1 << level_for(frames)) + MUTEXES * size_of::<ChainMutex>()
     }
 
     #[inline]
-    fn chain(&self, page: PageNo) -> usize {
-        // Neighbours in the file are read together; they hash to different chains.
-        (page.0.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+    fn levels(&self) -> Levels {
+        Levels::from_word(self.levels.load(Ordering::Acquire))
     }
 
-    /// Returns the mutex under which a chain changes.
-    fn mutex(&self, chain: usize) -> &Mutex<()> {
-        self.mutexes.of(chain as u64)
+    /// Returns the first frame of the chain of a hash.
+    #[inline]
+    fn head(&self, hash: u32) -> &AtomicU32 {
+        self.heads.get(self.levels().place(hash))
+    }
+
+    /// Returns the mutex under which the chain of a hash changes, at any level.
+    fn mutex(&self, hash: u32) -> &Mutex<()> {
+        self.mutexes.of(u64::from(hash >> (32 - LEVEL_MIN)))
+    }
+
+    /// Gives the table the size for `frames` frames. Other threads use it meanwhile. REQUIRES: only
+    /// one thread is in this call, and the pool may have so many frames.
+    pub(super) fn resize(&self, all: &Frames, frames: usize) -> io::Result<()> {
+        let wanted = level_for(frames);
+        self.heads.open(places(wanted), |_| {})?;
+        loop {
+            let level = self.levels().old;
+            if level == wanted {
+                return Ok(());
+            }
+            let next = if wanted > level { level + 1 } else { level - 1 };
+            let each = 1_u64 << (32 - level.min(next));
+            for border in (each..=1 << 32).step_by(each as usize) {
+                self.move_chains(all, Levels { old: level, new: next, border });
+            }
+            self.levels.store(Levels { old: next, new: next, border: 0 }.word(), Ordering::Release);
+            // No thread writes to these chains any more: each takes the level under the mutex.
+            self.heads.clear(1 << level..2 << level);
+        }
+    }
+
+    /// Moves the pages of the chains whose hashes end at the border to their next level.
+    fn move_chains(&self, all: &Frames, after: Levels) {
+        let Levels { old, new, border } = after;
+        let from = (border - (1 << (32 - old.min(new)))) as u32;
+        let last = (border - 1) as u32;
+        let _changing = (!planted(Bug::ChainsMovedUnlocked)).then(|| self.mutex(from).lock());
+        for place_before in place(old, from)..=place(old, last) {
+            let head = self.heads.get(place_before);
+            let mut at = head.load(Ordering::Relaxed);
+            while let Some(index) = at.checked_sub(1) {
+                let frame = all.get(index);
+                at = frame.next.load(Ordering::Relaxed);
+                let head = self.heads.get(place(new, hash(frame.page_no())));
+                frame.next.store(head.load(Ordering::Relaxed), Ordering::Release);
+                head.store(index + 1, Ordering::Release);
+            }
+            head.store(0, Ordering::Release);
+        }
+        self.levels.store(after.word(), Ordering::Release);
     }
 
     /// Returns the frame that holds `page`, if there is one.
@@ -70,7 +178,7 @@ impl PageTable {
     /// are added or removed.
     #[inline]
     pub(super) fn hint<'f>(&self, frames: &'f Frames, page: PageNo) -> Option<(u32, &'f Frame)> {
-        let mut at = self.heads[self.chain(page)].load(Ordering::Acquire);
+        let mut at = self.head(hash(page)).load(Ordering::Acquire);
         while let Some(index) = at.checked_sub(1) {
             let frame = frames.get(index);
             if frame.names(page) {
@@ -85,19 +193,19 @@ impl PageTable {
     /// none. Takes the chain's mutex.
     #[cold]
     pub(super) fn get_locked(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        let _changing = self.mutex(self.chain(page)).lock();
+        let _changing = self.mutex(hash(page)).lock();
         self.hint(frames, page).map(|(index, _)| index)
     }
 
     /// Enters `page` unless it has a frame. Returns whether it did. REQUIRES: the frame has the
     /// page's number and is in no chain.
     pub(super) fn enter(&self, frames: &Frames, page: PageNo, frame: u32) -> bool {
-        let chain = self.chain(page);
-        let _changing = self.mutex(chain).lock();
+        let hash = hash(page);
+        let _changing = self.mutex(hash).lock();
         if self.hint(frames, page).is_some() {
             return false;
         }
-        let head = &self.heads[chain];
+        let head = self.head(hash);
         frames.get(frame).next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
         head.store(frame + 1, Ordering::Release);
         true
@@ -105,9 +213,9 @@ impl PageTable {
 
     /// Removes `page`. REQUIRES: the table has it in `frame`.
     pub(super) fn remove(&self, frames: &Frames, page: PageNo, frame: u32) {
-        let chain = self.chain(page);
-        let _changing = self.mutex(chain).lock();
-        let mut link = &self.heads[chain];
+        let hash = hash(page);
+        let _changing = self.mutex(hash).lock();
+        let mut link = self.head(hash);
         loop {
             let at = link.load(Ordering::Relaxed);
             assert!(at != 0, "{page:?} is not in the frame that it is removed from");
@@ -129,7 +237,7 @@ mod tests {
     use std::sync::Arc;
 
     fn frames(count: usize) -> Frames {
-        Frames::new(count, 4096, &Arc::new(Metrics::new())).unwrap()
+        Frames::new(count, count, 4096, &Arc::new(Metrics::new())).unwrap()
     }
 
     /// Gives a page to a free frame, and enters it.
@@ -151,7 +259,7 @@ mod tests {
 
     #[test]
     fn each_page_has_one_frame_whatever_its_number() {
-        let (table, frames) = (PageTable::new(40), frames(40));
+        let (table, frames) = (PageTable::new(40, 40).unwrap(), frames(40));
         let (mut rng, mut model) = (Prng::new(1), BTreeMap::new());
         for _ in 0..20_000 {
             // Few pages, so they share chains; some lie far beyond the pool's size.
@@ -178,12 +286,11 @@ mod tests {
     /// A frame moves to another chain while a reader is on it.
     #[test]
     fn a_page_that_stays_is_found_while_others_are_added_and_removed() {
-        let (table, frames, at_work) = (PageTable::new(64), frames(64), AtomicU32::new(2));
+        let (table, frames, at_work) = (PageTable::new(64, 64).unwrap(), frames(64), AtomicU32::new(2));
         // Only two chains are used, so they are long. Page 0 is left out: free frames have its
         // number, so a reader on a free frame takes it for a hint of page 0. The pool then sees
         // that it is none.
-        let few: Vec<_> =
-            (1..100_000u32).map(PageNo).filter(|page| table.chain(*page) < 2).take(60).collect();
+        let few: Vec<_> = (1..100_000u32).map(PageNo).filter(|page| hash(*page) >> 25 < 2).take(60).collect();
         for (frame, page) in few[..20].iter().enumerate() {
             assert!(put(&table, &frames, *page, frame as u32));
         }
@@ -208,5 +315,46 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn a_page_that_stays_is_found_while_the_table_gets_other_sizes() {
+        let (table, frames, at_work) = (PageTable::new(40, 5000).unwrap(), frames(200), AtomicU32::new(1));
+        for frame in 0..100 {
+            assert!(put(&table, &frames, PageNo(1 + frame * 7919), frame));
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for sizes in 0..300 {
+                    table.resize(&frames, [2000, 10, 40, 5000][sizes % 4]).unwrap();
+                }
+                at_work.store(0, Ordering::Relaxed);
+            });
+            scope.spawn(|| {
+                // Other pages come and go in the chains that are being moved.
+                while at_work.load(Ordering::Relaxed) > 0 {
+                    let held = (100..200).map(|frame| (PageNo(frame * 104_729), frame));
+                    held.clone().for_each(|(page, frame)| assert!(put(&table, &frames, page, frame)));
+                    held.for_each(|(page, frame)| take(&table, &frames, page, frame));
+                }
+            });
+            while at_work.load(Ordering::Relaxed) > 0 {
+                for frame in 0..100 {
+                    assert_eq!(table.get(&frames, PageNo(1 + frame * 7919)), Some(frame));
+                }
+            }
+        });
+        assert_eq!(table.levels(), Levels { old: 14, new: 14, border: 0 });
+        let chains = places(14) / 2..places(14);
+        let used = (0..places(14)).filter(|place| table.heads.get(*place).load(Ordering::Relaxed) > 0);
+        assert!(used.clone().all(|place| chains.contains(&place)) && used.count() > 90);
+    }
+
+    #[test]
+    fn levels_fit_in_a_word() {
+        let levels = Levels { old: LEVEL_MAX, new: LEVEL_MAX - 1, border: 1 << 32 };
+        assert_eq!(Levels::from_word(levels.word()), levels);
+        assert_eq!([1, 32, 33, 64, usize::MAX / 4].map(level_for), [6, 6, 7, 7, 31]);
+        assert_eq!((place(6, 0), place(6, u32::MAX), places(6)), (64, 127, 128));
     }
 }

@@ -24,6 +24,7 @@ use super::frame::{BEHIND, CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
 use super::free::{FreeFrame, FreeFrames};
 use super::guard::{PageWrite, Pin};
 use super::page_table::PageTable;
+use super::resize;
 use crate::error::{Error, Poison, Result};
 use crate::page::{self, Damage};
 
@@ -100,6 +101,8 @@ impl ReadHook for RefuseDamage {
 pub(crate) struct PoolOptions {
     /// How many pages fit in memory.
     pub(crate) frames: usize,
+    /// How many may fit later, see [`Pool::grow`].
+    pub(crate) frames_most: usize,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
     /// The `pages` file.
@@ -184,13 +187,15 @@ impl Pool {
     /// Returns an empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison, metrics, clock } = options;
-        let memory = Frames::new(frames, page_bytes, &metrics)
-            .map_err(|e| Error::io("map memory for the pages of", &path, e))?;
+        let PoolOptions { frames, frames_most, page_bytes, file, path, .. } = options;
+        let PoolOptions { hook, cleaner, poison, metrics, clock, .. } = options;
+        let failed = |e| Error::io("map memory for the pages of", &path, e);
+        let memory = Frames::new(frames, frames_most, page_bytes, &metrics).map_err(failed)?;
+        let table = PageTable::new(frames, memory.most()).map_err(failed)?;
         Ok(Pool {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             frames: memory,
-            table: PageTable::new(frames),
+            table,
             dirty: DirtySet::default(),
             free: FreeFrames::new(frames, cleaner),
             poison,
@@ -202,16 +207,20 @@ impl Pool {
         })
     }
 
-    /// Returns how many frames fit in `bytes` of memory, with all that the pool keeps for them.
+    /// Returns how many frames fit in `bytes` of memory, with all that a new pool keeps for them.
     pub(crate) fn frames_in(bytes: usize, page_bytes: usize) -> usize {
-        let most = bytes / page_bytes;
-        most - Self::overhead(most).div_ceil(page_bytes).min(most / 2)
+        resize::frames_in(bytes, page_bytes, 0)
     }
 
-    /// Returns the memory that a pool of `frames` frames needs beside its pages, bytes: control
-    /// blocks, page table and free list.
-    pub(crate) fn overhead(frames: usize) -> usize {
-        Frames::control_bytes(frames) + PageTable::bytes(frames) + FreeFrames::bytes(frames)
+    /// Returns how many frames this pool may have, if it may take `bytes` of memory.
+    pub(crate) fn frames_within(&self, bytes: usize) -> usize {
+        resize::frames_in(bytes, self.page_bytes(), self.frames.with_control())
+    }
+
+    /// Returns the memory that the pool needs beside its pages, bytes: control blocks, page table
+    /// and free list.
+    pub(crate) fn overhead(&self) -> usize {
+        resize::beside(self.frame_count(), self.frames.with_control())
     }
 
     #[inline]
@@ -228,6 +237,10 @@ impl Pool {
     #[inline]
     pub(crate) fn page_bytes(&self) -> usize {
         self.frames.page_bytes()
+    }
+
+    pub(super) fn path(&self) -> &std::path::Path {
+        &self.path
     }
 
     pub(super) fn file(&self) -> &dyn File {

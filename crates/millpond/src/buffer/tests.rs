@@ -2,6 +2,7 @@
 //! read, and the order in which pages are written.
 
 mod file;
+mod resize;
 
 use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage};
 use crate::error::{Error, Poison};
@@ -33,6 +34,7 @@ fn world(frames: usize) -> World {
     let (file, poison, cleaner) = (Arc::<PageFile>::default(), Arc::new(Poison::default()), Parker::new());
     let pool = Pool::new(PoolOptions {
         frames,
+        frames_most: 8 * frames,
         page_bytes: PAGE,
         file: Arc::clone(&file) as Arc<dyn vfs::File>,
         path: PathBuf::from(PATH),

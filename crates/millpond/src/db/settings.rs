@@ -40,4 +40,39 @@ impl Db {
         let _inside = self.core.enter()?;
         self.core.engine.set_recovery_target(target)
     }
+
+    /// Gives the buffer pool another size, bytes, while all threads go on. A growth is done when
+    /// the call returns, and so is a shrink: pages in frames that go are written if need be, and
+    /// the memory is back at the system. Then readers find fewer pages in memory.
+    ///
+    /// The pool can grow up to the memory of the machine, or to four times its size at the opening
+    /// if that is more. [`Options::history_memory_bytes`](crate::Options::history_memory_bytes)
+    /// stays as it is. Of each frame that the pool ever had, 64 bytes stay until the database is
+    /// closed; they are a part of `bytes`, up to half of it.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.set_buffer_pool_bytes(128 << 20)?;
+    /// db.set_buffer_pool_bytes(16 << 20)?;
+    /// assert_eq!(db.metrics().get("buffer_pool_bytes"), Some((16 << 20) as f64));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// After each of them the size is as before. [`Error::Misuse`](crate::Error::Misuse) for less
+    /// than 1 MiB; [`Error::Limit`](crate::Error::Limit) for more than there are addresses for, and
+    /// if a shrink makes no progress for ten seconds, because the device does not answer;
+    /// [`Error::Io`](crate::Error::Io) if the system refuses memory;
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
+    pub fn set_buffer_pool_bytes(&self, bytes: u64) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_pool_bytes(bytes)
+    }
+
+    /// Gives the buffer pool so many frames, which may be fewer than users can choose.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn set_frames(&self, frames: usize) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_frames(frames)
+    }
 }

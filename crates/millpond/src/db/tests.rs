@@ -18,6 +18,7 @@ mod long_values;
 mod memory;
 mod overtaken;
 mod peeks;
+mod pool_size;
 mod power_cuts;
 mod rollback;
 mod row_changes;

@@ -234,7 +234,7 @@ impl Admission {
     }
 
     pub(super) fn check(&self) -> Result {
-        if self.closed.load(Ordering::Acquire) != 0 {
+        if self.is_closed() {
             self.poison.check()?;
             return Err(Error::Closed);
         }
@@ -499,6 +499,11 @@ impl Admission {
         drop(self.at_limit.lock());
         self.moved.notify_all();
         futex_wake(&self.closed, u32::MAX >> 1);
+    }
+
+    /// Returns whether the database is closing.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) != 0
     }
 
     /// Admits no more operations; those that wait get [`Error::Closed`].

@@ -5,6 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::capacity::capacity_near;
 use super::catch_up::CatchUp;
 use super::open::Opening;
+use super::pool_size::{self, PoolSize};
 use super::progress_file::ProgressFile;
 use super::replaying::Replaying;
 use super::roster::{Roster, Worker};
@@ -98,6 +99,7 @@ pub(super) fn build(
         checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
         admission,
         capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),
+        pool_size: PoolSize::new(opening.pool_bytes()),
         reserve,
         replaying: Replaying::default(),
         progress: ProgressFile::new(unlatched, &paths.dir, options),
@@ -141,11 +143,13 @@ fn build_store(
     reserve: &Arc<Reserve>,
 ) -> Result<(Arc<Store>, PagesFile)> {
     let Opening { context: Context { vfs, metrics, poison }, paths, options, .. } = opening;
+    let frames = match options.tuning.frames {
+        0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
+        n => n,
+    };
     let pool = Arc::new(Pool::new(PoolOptions {
-        frames: match options.tuning.frames {
-            0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
-            n => n,
-        },
+        frames,
+        frames_most: pool_size::frames_most(frames, vfs.clock.memory_bytes(), root.page_bytes),
         page_bytes: root.page_bytes,
         file: Arc::clone(pages),
         path: paths.pages.clone(),

@@ -2,7 +2,6 @@
 //! are copied.
 
 use super::{Engine, Shared};
-use crate::buffer::Pool;
 use metrics::{M, Snapshot};
 
 impl Engine {
@@ -41,7 +40,8 @@ impl Shared {
         metrics.set(M::FreeFrames, free);
         metrics.set(M::LruPages, frames.saturating_sub(free));
         metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
-        metrics.set(M::BufferOverheadBytes, Pool::overhead(pool.frame_count()) as u64);
+        metrics.set(M::BufferOverheadBytes, pool.overhead() as u64);
+        metrics.set(M::BufferPoolBytes, self.pool_size.bytes());
         metrics.set(M::FreePages, store.space.free_pages());
         metrics.set(M::SpaceMapBytes, store.space.map_bytes());
         let txns = &self.txns;

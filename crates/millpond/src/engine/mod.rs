@@ -14,6 +14,7 @@ mod directory;
 mod figures;
 mod growth;
 mod open;
+mod pool_size;
 mod progress_file;
 mod replaying;
 mod roster;
@@ -45,6 +46,7 @@ use growth::Growth;
 use metrics::{Force, M, SyncReason};
 use pace::heap_trim::HeapTrim;
 use pace::innodb::Settings;
+use pool_size::PoolSize;
 use progress_file::ProgressFile;
 use replaying::Replaying;
 use roster::{Pause, Roster, Worker};
@@ -97,6 +99,7 @@ struct Shared {
     checkpointer: Checkpointer,
     admission: Arc<Admission>,
     capacity: Capacity,
+    pool_size: PoolSize,
     /// Disk space that a checkpoint may use when the disk is full.
     reserve: Arc<Reserve>,
     /// The replay of the last run's redo.

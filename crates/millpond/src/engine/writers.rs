@@ -52,6 +52,10 @@ pub(super) struct Written {
 struct Orders {
     /// Pages that are written first.
     named: Vec<PageNo>,
+    /// Pages whose frames the pool is losing.
+    leaving: Vec<PageNo>,
+    /// The last batch was of them.
+    left_last: bool,
     victims: Option<VictimsOrder>,
     oldest: Option<OldestOrder>,
     /// When the first of the orders came that are open in `oldest`.
@@ -72,8 +76,42 @@ pub(super) struct PageWriters {
 /// A part of the orders: one batch.
 enum Part {
     Named(Vec<PageNo>),
+    Leaving(Vec<PageNo>),
     Victims(VictimsOrder),
     Oldest(OldestOrder),
+}
+
+impl Orders {
+    fn take_leaving(&mut self, most: u64) -> Part {
+        self.left_last = true;
+        let from = self.leaving.len().saturating_sub(most as usize);
+        Part::Leaving(self.leaving.split_off(from))
+    }
+
+    /// Takes a batch for free frames or for the checkpoint.
+    fn take_usual(&mut self, now_us: u64, most: u64) -> Option<Part> {
+        let waited_us = now_us.saturating_sub(self.since_us);
+        let is_ready =
+            |left: &OldestOrder| left.pages >= if waited_us < left.gather_us { most / 2 } else { 1 };
+        let ready = self.oldest.is_some_and(|left| is_ready(&left));
+        // In turn, so that neither use starves: threads wait for frames, and the log must not fill.
+        if !(self.freed_last && ready)
+            && let Some(victims) = self.victims.take()
+        {
+            self.freed_last = true;
+            return Some(Part::Victims(victims));
+        }
+        self.freed_last = false;
+        let left = self.oldest.as_mut().filter(|_| ready)?;
+        let part = OldestOrder { pages: left.pages.min(most), ..*left };
+        left.pages -= part.pages;
+        if left.pages == 0 {
+            self.oldest = None;
+        }
+        self.since_us = now_us;
+        self.in_hand += 1;
+        Some(Part::Oldest(part))
+    }
 }
 
 impl PageWriters {
@@ -102,6 +140,16 @@ impl PageWriters {
         self.orders.lock().named = pages;
     }
 
+    /// Orders pages whose frames the pool is losing, instead of those that were ordered before.
+    pub(super) fn order_leaving(&self, pages: Vec<PageNo>) {
+        self.orders.lock().leaving = pages;
+    }
+
+    /// Returns whether pages are ordered whose frames the pool is losing, and no writer has them.
+    pub(super) fn has_leaving(&self) -> bool {
+        !self.orders.lock().leaving.is_empty()
+    }
+
     /// Takes what the next batch is to write, at most `most` pages. Nothing if it is worth to wait
     /// for more orders.
     fn take(&self, now_us: u64, most: u64) -> Option<Part> {
@@ -109,27 +157,16 @@ impl PageWriters {
         if !orders.named.is_empty() {
             return Some(Part::Named(std::mem::take(&mut orders.named)));
         }
-        let waited_us = now_us.saturating_sub(orders.since_us);
-        let is_ready =
-            |left: &OldestOrder| left.pages >= if waited_us < left.gather_us { most / 2 } else { 1 };
-        let ready = orders.oldest.is_some_and(|left| is_ready(&left));
-        // In turn, so that neither use starves: threads wait for frames, and the log must not fill.
-        if !(orders.freed_last && ready)
-            && let Some(victims) = orders.victims.take()
-        {
-            orders.freed_last = true;
-            return Some(Part::Victims(victims));
+        // In turn with all others: a shrink of the pool can take many batches.
+        if !orders.leaving.is_empty() && !orders.left_last {
+            return Some(orders.take_leaving(most));
         }
-        orders.freed_last = false;
-        let left = orders.oldest.as_mut().filter(|_| ready)?;
-        let part = OldestOrder { pages: left.pages.min(most), ..*left };
-        left.pages -= part.pages;
-        if left.pages == 0 {
-            orders.oldest = None;
+        let other = orders.take_usual(now_us, most);
+        if other.is_none() && !orders.leaving.is_empty() {
+            return Some(orders.take_leaving(most));
         }
-        orders.since_us = now_us;
-        orders.in_hand += 1;
-        Some(Part::Oldest(part))
+        orders.left_last = false;
+        other
     }
 
     /// Notes a batch for free frames.
@@ -172,6 +209,10 @@ impl Shared {
         match part {
             Part::Named(pages) => {
                 self.flusher.flush(|_| pages, BatchLimit::NONE, Force::CheckpointAge)?;
+            }
+            Part::Leaving(pages) => {
+                let written = self.flusher.flush(|_| pages, BatchLimit::NONE, Force::FreeFrames)?;
+                self.writers.note_victims(written);
             }
             Part::Victims(VictimsOrder { pages, ios, free }) => {
                 let limit = BatchLimit { pages: u64::MAX, ios };
@@ -234,7 +275,7 @@ mod tests {
     /// Returns the pages of the next batch; 0 if it is for free frames.
     fn take(writers: &PageWriters, now_us: u64) -> Option<u64> {
         writers.take(now_us, MOST).map(|part| match part {
-            Part::Named(_) | Part::Victims(_) => 0,
+            Part::Named(_) | Part::Leaving(_) | Part::Victims(_) => 0,
             Part::Oldest(order) => order.pages,
         })
     }

@@ -9,6 +9,7 @@ mod load;
 mod schema;
 mod serial;
 mod several;
+mod sizes;
 mod sql;
 mod transactions;
 mod undoing;
@@ -210,6 +211,13 @@ pub const ALL: &[Workload] = &[
         history::expired,
     ),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::mixed),
+    w("pool-sizes", "the buffer pool gets other sizes while threads write", SMALL, sizes::pool),
+    w(
+        "pool-sizes-tiny",
+        "a pool that shrinks to a few frames under threads that make pages",
+        SMALL,
+        sizes::tiny_pool,
+    ),
     w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, concurrent::victims),
     w(
         "prepared-beside",

@@ -65,6 +65,7 @@ impl TestStore {
         let pool = Arc::new(
             Pool::new(PoolOptions {
                 frames,
+                frames_most: frames,
                 page_bytes,
                 file: Arc::clone(&file),
                 path: path.clone(),

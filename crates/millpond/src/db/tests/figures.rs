@@ -289,6 +289,8 @@ fn waits_for_syncs(w: &Fixture, unmoved: &mut Unmoved) {
     w.disk.free();
     writer.join();
 
+    unmoved.until(db, "buffer_resizes", |_| [80, 64].into_iter().for_each(|n| db.set_frames(n).unwrap()));
+
     w.disk.hold(HeldSync::PagesSync);
     let writer = w.writer(Durability::None, 1000, 1000, 700);
     unmoved.until(db, "free_frame_waits", |_| short_pause());

@@ -1,0 +1,138 @@
+//! The size of the buffer pool, which can be changed while the database is open (Bp1).
+
+use super::roster::Worker;
+use super::{Engine, Shared};
+use crate::buffer::ShrinkStep;
+use crate::error::{Error, Result};
+use crate::options::POOL_BYTES_MIN;
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicU64, Ordering};
+use metrics::M;
+use std::time::Duration;
+
+/// A shrink gives up when it has made no progress for so long. A page in a frame can be kept by a
+/// device that does not answer, and by little else.
+const PATIENCE_US: u64 = 10_000_000;
+/// A shrink looks so often whether pages were written.
+const LOOK: Duration = Duration::from_millis(2);
+/// Batches of pages that a shrink orders at once: one for each writer.
+const BATCHES: usize = Worker::WRITERS.len();
+
+/// The size that was asked for.
+#[derive(Debug)]
+pub(super) struct PoolSize {
+    bytes: AtomicU64,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl PoolSize {
+    /// The size at opening, bytes.
+    pub(super) fn new(bytes: u64) -> PoolSize {
+        PoolSize { bytes: AtomicU64::new(bytes), changing: Mutex::new(()) }
+    }
+
+    /// Returns the size that was asked for last, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns for how many frames addresses are reserved, if the pool begins with `frames`: as many as
+/// fit in the memory of the machine. Addresses cost nothing, but a process has not any number.
+pub(super) fn frames_most(frames: usize, memory_bytes: u64, page_bytes: usize) -> usize {
+    let in_memory = usize::try_from(memory_bytes).unwrap_or(usize::MAX) / page_bytes;
+    in_memory.max(4 * frames)
+}
+
+impl Engine {
+    /// See [`Shared::set_pool_bytes`].
+    pub(crate) fn set_pool_bytes(&self, bytes: u64) -> Result {
+        self.shared.set_pool_bytes(bytes)
+    }
+
+    /// Gives the pool so many frames, which may be fewer than users can choose.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn set_frames(&self, frames: usize) -> Result {
+        let _changing = self.shared.pool_size.changing.lock();
+        self.shared.set_frames(frames)
+    }
+
+    /// Poisons the database, as a failed write does.
+    #[cfg(test)]
+    pub(crate) fn poison_for_test(&self) -> Error {
+        self.shared.poison.set(Error::Misuse("a test has poisoned the database".into()))
+    }
+}
+
+impl Shared {
+    /// Gives the pool another size. A shrink ends when the memory is free; after an error the size
+    /// is as before.
+    fn set_pool_bytes(&self, bytes: u64) -> Result {
+        if bytes < POOL_BYTES_MIN {
+            let what = format!("a buffer pool of {bytes} bytes: at least {POOL_BYTES_MIN} are needed");
+            return Err(Error::Misuse(what));
+        }
+        let _changing = self.pool_size.changing.lock();
+        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.set_frames(self.store.pool.frames_within(wanted))?;
+        self.pool_size.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// REQUIRES: no other thread changes the size.
+    fn set_frames(&self, frames: usize) -> Result {
+        self.poison.check()?;
+        let pool = &self.store.pool;
+        match frames.cmp(&pool.frame_count()) {
+            std::cmp::Ordering::Equal => return Ok(()),
+            std::cmp::Ordering::Greater => pool.grow(frames)?,
+            std::cmp::Ordering::Less => self.shrink_pool(frames)?,
+        }
+        self.store.metrics.add(M::BufferResizes, 1);
+        // Its reserve of free frames follows from the size.
+        self.roster.wake(Worker::Cleaner);
+        Ok(())
+    }
+
+    fn shrink_pool(&self, frames: usize) -> Result {
+        let mut shrink = self.store.pool.shrink(frames);
+        let (mut seen, mut since_us) = (usize::MAX, self.clock.now_us());
+        loop {
+            self.poison.check()?;
+            if self.admission.is_closed() {
+                return Err(Error::Closed);
+            }
+            let more = if self.writers.has_leaving() { 0 } else { BATCHES * self.flusher.batch_pages() };
+            let (count, dirty) = match shrink.step(more) {
+                ShrinkStep::Done => return Ok(()),
+                ShrinkStep::Left { count, dirty } => (count, dirty),
+            };
+            let now_us = self.clock.now_us();
+            if count != seen {
+                (seen, since_us) = (count, now_us);
+            } else if now_us.saturating_sub(since_us) > PATIENCE_US {
+                let what = format!(
+                    "the buffer pool keeps its size: {count} of the frames that were to go are in use for {} s",
+                    PATIENCE_US / 1_000_000
+                );
+                return Err(Error::Limit { what });
+            }
+            if !dirty.is_empty() {
+                self.write_leaving(dirty)?;
+            }
+            shrink.wait(LOOK);
+        }
+    }
+
+    /// Has pages written whose frames are to go.
+    fn write_leaving(&self, pages: Vec<base::PageNo>) -> Result {
+        self.writers.order_leaving(pages);
+        if self.has_writers {
+            Worker::WRITERS.into_iter().for_each(|writer| self.roster.wake(writer));
+            return Ok(());
+        }
+        while self.write_ordered()? {}
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Sizes that change while the database is used.
+
+use super::{fill, key, stands_in, value};
+use crate::driver::Driver;
+use crate::subject::{How, Isolation};
+
+/// Changes rows of its own, some of them longer than a page.
+fn write(d: &Driver, id: u64, turns: u64) {
+    let mut rng = d.rng(id);
+    for _ in 0..turns {
+        let changes: Vec<_> =
+            (0..3).map(|_| (id * 1000 + rng.below(30), rng.below(6), rng.next_u64())).collect();
+        d.retry(How { isolation: Isolation::ReadCommitted, ..How::default() }, |tx| {
+            for (n, kind, seed) in &changes {
+                let mut rng = base::prng::Prng::new(*seed);
+                match kind {
+                    0 => drop(tx.delete("t", &key(*n))?),
+                    1 => tx.put("t", &key(*n), &value(&mut rng, 3_000, 9_000))?,
+                    _ => tx.put("t", &key(*n), &value(&mut rng, 100, 900))?,
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Three threads write, one reads everything now and then, one changes the size of the pool.
+pub(super) fn pool(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    d.create("t");
+    fill(d, "t", 60, 600);
+    d.threads(5, |d, id| match id {
+        0 => {
+            let mut rng = d.rng(id);
+            for _ in 0..10 {
+                d.set_frames(rng.between(24, 200) as usize);
+                d.idle(rng.below(3_000));
+            }
+        }
+        1 => {
+            for _ in 0..4 {
+                let tx = d.tx();
+                tx.scan("t").expect("a snapshot reads");
+                tx.rollback();
+                d.idle(1_500);
+            }
+            d.checkpoint();
+        }
+        _ => write(d, id, 7),
+    });
+}
+
+/// Twelve threads make pages in a pool of 96 frames, as its frame holders if need be, when it
+/// shrinks to fewer frames than they can keep.
+pub(super) fn tiny_pool(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    d.create("t");
+    d.set_frames(96);
+    d.threads(13, |d, id| {
+        if id > 0 {
+            return write(d, id, 3);
+        }
+        for frames in [16, 96, 17] {
+            d.idle(1_000);
+            d.set_frames(frames);
+        }
+    });
+}

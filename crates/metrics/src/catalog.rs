@@ -165,6 +165,7 @@ catalog! {
     FreeFrames "free_frames" Pages Gauge "Frames that hold no page.";
     FreeFramesReserve "free_frames_reserve" Pages Gauge "Free frames that the cleaner keeps in reserve.";
     LruPages "lru_pages" Pages Gauge "Pages in the pool.";
+    DoublewriteOff "doublewrite_off" Count Gauge "1 while pages are written without a copy, and a power cut may tear them for good.";
     BufferPoolBytes "buffer_pool_bytes" Bytes Gauge "Size of the buffer pool as it was set last.";
     BufferResizes "buffer_resizes" Count Counter "Times the buffer pool got another size while the database was open.";
     BufferFrames "buffer_frames" Pages Gauge "Frames of the buffer pool.";

@@ -240,6 +240,6 @@ pub use db::{
 pub use error::{Error, Result};
 #[doc(inline)]
 pub use metrics::Snapshot;
-pub use options::{InnodbLaw, Law, Options};
+pub use options::{Doublewrite, InnodbLaw, Law, Options};
 pub use table::Table;
 pub use txn::counters::{CounterStep, TakenValues};

@@ -1,8 +1,10 @@
 //! The options of opening a database: plain data, checked once.
 
+mod doublewrite;
 mod law;
 
 use crate::error::{Error, Result};
+pub use doublewrite::Doublewrite;
 pub use law::{InnodbLaw, Law};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,6 +61,7 @@ pub struct Options {
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
     pub(crate) recorder_interval: Duration,
+    pub(crate) doublewrite: Doublewrite,
     pub(crate) law: Law,
     pub(crate) tuning: Tuning,
 }
@@ -149,6 +152,7 @@ impl Options {
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
             recorder_interval: Duration::from_secs(1),
+            doublewrite: Doublewrite::On,
             law: Law::Millpond,
             tuning: Tuning::default(),
         }
@@ -209,6 +213,15 @@ impl Options {
     #[must_use]
     pub fn doublewrite_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.doublewrite_dir = Some(dir.into());
+        self
+    }
+
+    /// Whether pages are protected against torn writes. Default: [`Doublewrite::On`]. It may be
+    /// another one at each open, and [`Db::set_doublewrite`](crate::Db::set_doublewrite) changes it
+    /// later.
+    #[must_use]
+    pub fn doublewrite(mut self, doublewrite: Doublewrite) -> Options {
+        self.doublewrite = doublewrite;
         self
     }
 

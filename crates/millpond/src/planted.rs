@@ -143,6 +143,8 @@ pub enum Bug {
     UndoFromLate,
     /// A pool that gets smaller drops pages that differ from their file.
     ShrunkWhileDirty,
+    /// The doublewrite is switched off and the root does not say so.
+    OffUnrecorded,
     /// The pages of a chain of the page table move to another one without its mutex.
     ChainsMovedUnlocked,
 }
@@ -215,6 +217,7 @@ impl Bug {
         Bug::DirtyListOrder,
         Bug::UndoFromLate,
         Bug::ShrunkWhileDirty,
+        Bug::OffUnrecorded,
         Bug::ChainsMovedUnlocked,
     ];
 

@@ -256,6 +256,11 @@ impl Driver {
         expect_ok("checkpoint", self.db().checkpoint());
     }
 
+    /// Switches the doublewrite on or off. Only the engine does that.
+    pub fn set_doublewrite(&self, on: bool) {
+        expect_ok("switch the doublewrite", self.db().set_doublewrite(on));
+    }
+
     /// Gives the buffer pool so many frames. Only the engine does that.
     pub fn set_frames(&self, frames: usize) {
         expect_ok("another size of the pool", self.db().set_frames(frames));

@@ -1,11 +1,13 @@
 //! The engine as a subject.
 
-use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
+use crate::subject::{
+    self, Copies, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx,
+};
 use base::sync::{Parker, Unparker};
 use millpond::sim::{Sizes, open, set_frames, sized};
 use millpond::{
-    CounterStep, Db, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint, Table,
-    TableChange, Transaction, TxnOptions,
+    CounterStep, Db, Doublewrite, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint,
+    Table, TableChange, Transaction, TxnOptions,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -89,6 +91,15 @@ pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
         .redo_capacity_bytes(shape.segments * shape.segment_blocks * 4096);
     if shape.history_memory > 0 {
         options = options.history_memory_bytes(shape.history_memory);
+    }
+    // Where pages may be lost, every second opening protects them again.
+    let off = match shape.doublewrite {
+        Copies::On => false,
+        Copies::Missing => vfs.clock.random_u64().is_multiple_of(2),
+        Copies::NotNeeded => true,
+    };
+    if off {
+        options = options.doublewrite(Doublewrite::UnsafeOff);
     }
     if shape.history_files > 0 {
         options = options.history_disk_bytes(shape.history_files);
@@ -177,6 +188,10 @@ impl Database for EngineDb {
     }
     fn checkpoint(&self) -> Result {
         self.0.checkpoint().map_err(fail)
+    }
+    fn set_doublewrite(&self, on: bool) -> Result {
+        let wanted = if on { Doublewrite::On } else { Doublewrite::UnsafeOff };
+        self.0.set_doublewrite(wanted).map_err(fail)
     }
     fn set_frames(&self, frames: usize) -> Result {
         set_frames(&self.0, frames).map_err(fail)

@@ -146,6 +146,38 @@ pub struct Shape {
     pub history_files: u64,
     /// The disk can be full, or have pages that cannot be read.
     pub faults: bool,
+    /// Copies of pages.
+    pub doublewrite: Copies,
+}
+
+/// Whether there are copies of pages while they are written in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// There are.
+    On,
+    /// There are none, or only at times. A page may be lost; then it must be named.
+    Missing,
+    /// There are none, and the disk writes a whole page or nothing.
+    NotNeeded,
+}
+
+impl Shape {
+    /// Returns an empty disk for a database of this shape.
+    #[must_use]
+    pub fn disk(&self) -> vfs::mem::MemDisk {
+        match self.doublewrite {
+            Copies::NotNeeded => vfs::mem::MemDisk::with_sectors(self.page_bytes),
+            Copies::On | Copies::Missing => vfs::mem::MemDisk::default(),
+        }
+    }
+
+    /// Returns whether a recovery may fail with this error: it names a page that was torn without a
+    /// copy.
+    #[must_use]
+    pub fn may_fail(&self, what: &str) -> bool {
+        self.doublewrite == Copies::Missing
+            && what.contains("may have been torn while the doublewrite was off")
+    }
 }
 
 /// The shape of most workloads.
@@ -159,6 +191,7 @@ pub const SMALL: Shape = Shape {
     history_memory: 0,
     history_files: 0,
     faults: false,
+    doublewrite: Copies::On,
 };
 
 /// A kind of database.
@@ -211,6 +244,10 @@ pub trait Database: Send + Sync {
     fn rollback_prepared(&self, xid: &[u8]) -> Result;
     /// Writes all dirty pages and moves the checkpoint.
     fn checkpoint(&self) -> Result;
+    /// Switches the doublewrite on or off. Only the engine does that.
+    fn set_doublewrite(&self, _on: bool) -> Result {
+        only_the_engine()
+    }
     /// Gives the buffer pool so many frames. Only the engine does that.
     fn set_frames(&self, _frames: usize) -> Result {
         only_the_engine()

@@ -3,7 +3,8 @@
 //!
 //! Readers see all writes at once. After a crash less is left: a file's bytes and length are
 //! durable only after a sync of the file, a directory's entries only after a sync of the directory.
-//! Of all other changes any subset may survive, bytes in units of a 512-byte sector. A sync covers
+//! Of all other changes any subset may survive, bytes in units of a 512-byte sector, or of another
+//! size. A sync covers
 //! the operations that had returned before it began.
 //!
 //! In a simulated world every operation is a scheduling point, takes simulated time, and is mixed
@@ -32,7 +33,7 @@ const READ_US: u64 = 4;
 const WRITE_US: u64 = 8;
 const SYNC_US: u64 = 80;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MemState {
     /// The durable content when the journal began.
     base: DiskContent,
@@ -41,6 +42,21 @@ struct MemState {
     locked: BTreeMap<PathBuf, Arc<AtomicBool>>,
     /// The most bytes of all files together.
     capacity: Option<u64>,
+    /// A power cut leaves all or nothing of so many bytes.
+    sector_bytes: usize,
+}
+
+impl Default for MemState {
+    fn default() -> MemState {
+        MemState {
+            base: DiskContent::default(),
+            now: DiskContent::default(),
+            ops: Vec::new(),
+            locked: BTreeMap::new(),
+            capacity: None,
+            sector_bytes: SECTOR_BYTES,
+        }
+    }
 }
 
 /// The simulated disk. Clones share it.
@@ -64,12 +80,24 @@ impl Drop for MemLock {
 }
 
 impl MemDisk {
-    fn holding(content: DiskContent) -> MemDisk {
-        MemDisk::with_journal(content.clone(), content, Vec::new())
+    /// Returns an empty disk that writes `sector_bytes` whole or not at all, instead of 512. A
+    /// sector begins at a multiple of its size.
+    #[must_use]
+    pub fn with_sectors(sector_bytes: usize) -> MemDisk {
+        MemDisk::holding(DiskContent::default(), sector_bytes)
     }
 
-    fn with_journal(base: DiskContent, now: DiskContent, ops: Vec<JournalEntry>) -> MemDisk {
-        let inner = MemState { base, now, ops, ..MemState::default() };
+    fn holding(content: DiskContent, sector_bytes: usize) -> MemDisk {
+        MemDisk::with_journal(content.clone(), content, Vec::new(), sector_bytes)
+    }
+
+    fn with_journal(
+        base: DiskContent,
+        now: DiskContent,
+        ops: Vec<JournalEntry>,
+        sector_bytes: usize,
+    ) -> MemDisk {
+        let inner = MemState { base, now, ops, sector_bytes, ..MemState::default() };
         MemDisk { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -83,13 +111,14 @@ impl MemDisk {
     #[must_use]
     pub fn walk(&self) -> CrashWalker {
         let inner = self.inner.lock();
-        CrashWalker::new(inner.ops.as_slice().into(), inner.base.clone())
+        CrashWalker::new(inner.ops.as_slice().into(), inner.base.clone(), inner.sector_bytes)
     }
 
     /// Returns a disk with the same bytes, all durable, with an empty journal and no locks.
     #[must_use]
     pub fn fork(&self) -> MemDisk {
-        MemDisk::holding(self.inner.lock().now.clone())
+        let inner = self.inner.lock();
+        MemDisk::holding(inner.now.clone(), inner.sector_bytes)
     }
 
     /// Returns this disk with a clock of its own.
@@ -328,6 +357,26 @@ mod tests {
         let mut bytes = vec![0; n];
         disk.open(Path::new(path), OLD).ok()?.read_at(&mut bytes, 0).ok()?;
         Some(bytes)
+    }
+
+    #[test]
+    fn a_sector_of_another_size_survives_whole_or_not_at_all() {
+        let disk = MemDisk::with_sectors(4096);
+        let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
+        let file = disk.open(Path::new("f"), mode).unwrap();
+        file.write_at(&[0; 8192], 0).unwrap();
+        file.sync().unwrap();
+        disk.sync_dir(Path::new("")).unwrap();
+        file.write_at(&[1; 8192], 0).unwrap();
+        let mut walk = disk.walk();
+        while walk.step() {}
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let bytes = read(&walk.image(CrashChoice::Random(seed)), "f", 8192).unwrap();
+            assert!(bytes.chunks(4096).all(|sector| sector.iter().all(|b| *b == sector[0])));
+            seen.insert((bytes[0], bytes[4096]));
+        }
+        assert_eq!(seen.len(), 4, "each sector for itself");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::units::{
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
-use millpond::{Db, Durability, Isolation, Options};
+use millpond::{Db, Doublewrite, Durability, Isolation, Options};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -58,6 +58,9 @@ pub(crate) struct Run {
     /// Fixes the redo capacity instead
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     redo_capacity: Option<u64>,
+    /// Write pages without copies: a power cut may tear pages, and they are lost
+    #[arg(long)]
+    unsafe_no_doublewrite: bool,
     #[command(flatten)]
     law: LawFlags,
     /// When a commit returns: when synced; at most 1 s or 4 MiB before the sync; at once
@@ -132,6 +135,9 @@ impl IsolationFlag {
 fn flag_name(flag: &impl ValueEnum) -> String {
     flag.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
 }
+
+/// What a run says about a doublewrite that is off.
+const DOUBLEWRITE_OFF: &str = "OFF: a power cut may tear pages, and they are lost";
 
 impl Run {
     pub(crate) fn run(self) -> Outcome {
@@ -289,6 +295,7 @@ impl Run {
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
             ("redo log", redo),
+            ("doublewrite", if self.unsafe_no_doublewrite { DOUBLEWRITE_OFF } else { "on" }.to_owned()),
             ("law", self.law.show()),
             (
                 "durability",
@@ -300,7 +307,10 @@ impl Run {
     }
 
     fn options(&self) -> Options {
-        let options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        let mut options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        if self.unsafe_no_doublewrite {
+            options = options.doublewrite(Doublewrite::UnsafeOff);
+        }
         match (self.recovery_target, self.redo_capacity) {
             (_, Some(bytes)) => options.redo_capacity_bytes(bytes),
             (Some(target), None) => options.recovery_target(target),

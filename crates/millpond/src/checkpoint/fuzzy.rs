@@ -2,6 +2,7 @@
 //! run.
 
 use super::dirty_list::encode_dirty;
+use super::protection::Protection;
 use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
 use crate::buffer::Pool;
@@ -13,7 +14,7 @@ use crate::log::group::{self, Record};
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::{M, Metrics, SyncReason};
 use std::sync::Arc;
 
@@ -35,21 +36,24 @@ pub(crate) struct Checkpointer {
     list_bytes: AtomicU64,
     /// Knows the unfinished transactions.
     unfinished: Arc<dyn Unfinished>,
+    /// Pages are written without copies, or are about to be. Changes under the mutex of `current`.
+    unprotected: AtomicBool,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
 
 impl Checkpointer {
-    /// A checkpointer whose root file holds `root`.
+    /// A checkpointer whose root file holds `root`. `off`: pages are written without copies.
     pub(crate) fn new(
         context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
-        (file, root): (RootFile, Root),
+        (file, root, off): (RootFile, Root, bool),
         unfinished: Arc<dyn Unfinished>,
     ) -> Checkpointer {
         let Context { metrics, poison, .. } = context.clone();
         metrics.set(M::CheckpointLsn, root.checkpoint.0);
+        metrics.set(M::DoublewriteOff, u64::from(root.protection == Protection::Off));
         Checkpointer {
             log: Arc::clone(log),
             pool: Arc::clone(pool),
@@ -59,6 +63,7 @@ impl Checkpointer {
             own_list_end: AtomicU64::new(0),
             list_bytes: AtomicU64::new(0),
             unfinished,
+            unprotected: AtomicBool::new(off),
             metrics,
             poison,
         }
@@ -159,6 +164,30 @@ impl Checkpointer {
         self.write_root(&mut root, target, SyncReason::Checkpoint, false, true)
     }
 
+    /// Returns what the root says about torn pages.
+    pub(crate) fn protection(&self) -> Protection {
+        self.current.lock().protection
+    }
+
+    /// Says durably in the root that pages are written without copies from now on, or that they are
+    /// not any more. After an error the root says what it said. REQUIRES: the writes without copies
+    /// are synced, if `off` is false.
+    pub(crate) fn set_unprotected(&self, off: bool) -> Result {
+        self.poison.check()?;
+        let mut root = self.current.lock();
+        let before = self.unprotected.swap(off, Ordering::Relaxed);
+        if planted(Bug::OffUnrecorded) && off {
+            self.unprotected.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        let target = self.possible().max(root.checkpoint);
+        let written = self.write_root(&mut root, target, SyncReason::Checkpoint, false, false);
+        if written.is_err() {
+            self.unprotected.store(before, Ordering::Relaxed);
+        }
+        written
+    }
+
     /// Returns how much of the log an opening would read after a crash now, bytes.
     pub(crate) fn head(&self) -> u64 {
         self.log.reserved_lsn().since(self.current.lock().read_from())
@@ -199,6 +228,9 @@ impl Checkpointer {
         next.record = list.first;
         next.durable = self.log.durable_lsn();
         next.clean = clean;
+        let off = self.unprotected.load(Ordering::Relaxed);
+        // A closed database has nothing in flight, and a torn page would have stopped replay.
+        next.protection = root.protection.next(off, self.replaying());
         base::check!(next.checkpoint <= next.durable, "the checkpoint {} is not durable", next.checkpoint);
         base::check!(list.first <= list.last && list.last < next.durable, "the list is not durable");
         base::check!(next.durable >= root.durable, "the durable LSN moves back from {}", root.durable);
@@ -214,6 +246,7 @@ impl Checkpointer {
         self.unfinished.root_is_durable()?;
         self.metrics.add(M::Checkpoints, 1);
         self.metrics.set(M::CheckpointLsn, root.checkpoint.0);
+        self.metrics.set(M::DoublewriteOff, u64::from(root.protection == Protection::Off));
         Ok(())
     }
 

@@ -1,17 +1,16 @@
 //! The root: two slots, of which the newer valid one says where recovery starts.
 //!
 //! ```text
-//!  slot at 0 and at 4096, each 4,096 bytes, little-endian:
-//!  0   magic "MILLPOND"           8   format u16 | 0 u16   12  page bytes u32
-//!  16  database id u64            24  sequence u64         32  checkpoint LSN u64
-//!  40  checkpoint record LSN u64  48  durable LSN u64      56  segment blocks u32
-//!                                                          60  ring blocks u32
-//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32     72  replay rate, bytes a second u64
-//!  80  epochs: epoch u32, 0 u32, first LSN u64 each
-//!  4092 crc32c of the slot before it
+//! slot at 0 and at 4096, each 4,096 bytes, little-endian: 0   magic "MILLPOND"           8
+//! format u16 | 0 u16   12  page bytes u32 16  database id u64            24  sequence u64
+//! 32  checkpoint LSN u64 40  checkpoint record LSN u64  48  durable LSN u64      56  segment
+//! blocks u32 60  ring blocks u32 64  clean shutdown u8 | protection u8 | 0 ×2 | number of epochs
+//! u32     72  replay rate, bytes a second u64 80  epochs: epoch u32, 0 u32, first LSN u64 each
+//! 4092 crc32c of the slot before it
 //! ```
 //! A slot is written over the older one and synced, so a torn write loses only the new slot.
 
+use super::protection::Protection;
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
@@ -28,7 +27,7 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes, and the only one that it reads.
-pub(crate) const FORMAT: u16 = 7;
+pub(crate) const FORMAT: u16 = 8;
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 4096;
 const EPOCHS_AT: usize = 104;
@@ -64,6 +63,8 @@ pub(crate) struct Root {
     pub durable: Lsn,
     /// The database was closed: nothing follows `durable`.
     pub clean: bool,
+    /// Whether pages may be torn in place without a copy.
+    pub protection: Protection,
     /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough redo to
     /// tell.
     pub replay_rate: u64,
@@ -106,6 +107,7 @@ impl Root {
         set_u32(&mut s, 56, self.segment_blocks as u32);
         set_u32(&mut s, 60, self.ring_blocks as u32);
         s[64] = u8::from(self.clean);
+        s[65] = self.protection as u8;
         set_u32(&mut s, 68, self.epochs.len() as u32);
         set_u64(&mut s, 72, self.replay_rate);
         set_u64(&mut s, 80, self.undo_from.0);
@@ -148,6 +150,7 @@ impl Root {
             segment_blocks: u64::from(get_u32(s, 56)),
             ring_blocks: get_u32(s, 60) as usize,
             clean: s[64] != 0,
+            protection: Protection::decode(s[65])?,
             replay_rate: get_u64(s, 72),
             undo_from: Lsn(get_u64(s, 80)),
             dirty: Some(DirtyListAt { record: Lsn(get_u64(s, 88)), from: Lsn(get_u64(s, 96)) })

@@ -1,6 +1,7 @@
 //! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
 use super::DbCore;
+use crate::checkpoint::protection::Protection;
 use crate::error::Result;
 use base::{PageNo, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::fmt;
 const QUARANTINED_SHOWN_MAX: usize = 10;
 
 /// The result of [`Db::check`](crate::Db::check). As text it is one line, `ok: …`, or one line for
-/// each problem.
+/// each problem, and one for each note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -25,6 +26,9 @@ pub struct CheckReport {
     /// Pages that belong to a tree but cannot be reached from its root. `None` if it cannot be
     /// known, because transactions were not purged yet or changes were made during the check.
     pub unreachable_pages: Option<u64>,
+    /// What is no damage and yet should be known, one sentence each: that the doublewrite is off,
+    /// or was off in a run that was cut off.
+    pub notes: Vec<String>,
     /// The problems, one sentence each.
     pub problems: Vec<String>,
 }
@@ -40,10 +44,12 @@ impl CheckReport {
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_clean() {
-            return write!(f, "ok: {} tables, {} rows, {} pages", self.tables, self.rows, self.pages);
+            write!(f, "ok: {} tables, {} rows, {} pages", self.tables, self.rows, self.pages)?;
+        } else {
+            writeln!(f, "{} problems:", self.problems.len())?;
+            self.problems.iter().try_for_each(|problem| writeln!(f, "  {problem}"))?;
         }
-        writeln!(f, "{} problems:", self.problems.len())?;
-        self.problems.iter().try_for_each(|problem| writeln!(f, "  {problem}"))
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))
     }
 }
 
@@ -64,7 +70,20 @@ pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
     }
     let mut report = check.report;
     report.problems.extend(core.engine.txns.unreadable_sentences(QUARANTINED_SHOWN_MAX));
+    report.notes.extend(note_on_torn_pages(core.engine.protection()).map(str::to_owned));
     Ok(report)
+}
+
+/// Returns what should be known about torn pages.
+fn note_on_torn_pages(protection: Protection) -> Option<&'static str> {
+    match protection {
+        Protection::On => None,
+        Protection::Off => Some("the doublewrite is off: a power cut may tear pages that cannot be restored"),
+        Protection::WasOff => Some(
+            "the doublewrite was off in the last run, which was cut off: a page that is torn is found when its \
+             redo is applied, and some redo is left",
+        ),
+    }
 }
 
 /// Whether no transaction has undo, and nothing waits for purge or for a later try.

@@ -2,6 +2,7 @@
 
 use super::Db;
 use crate::error::Result;
+use crate::options::Doublewrite;
 use std::time::Duration;
 
 impl Db {
@@ -67,6 +68,31 @@ impl Db {
     pub fn set_buffer_pool_bytes(&self, bytes: u64) -> Result<()> {
         let _inside = self.core.enter()?;
         self.core.engine.set_pool_bytes(bytes)
+    }
+
+    /// Switches the doublewrite on or off while all threads go on. See [`Doublewrite`] for what is
+    /// lost without it. The root file says that it is off before the first page is written without
+    /// a copy. When a call that switches it on returns, every page that was written without one is
+    /// synced in place: a later power cut tears none of them.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// use millpond::Doublewrite;
+    ///
+    /// db.set_doublewrite(Doublewrite::UnsafeOff)?;
+    /// assert_eq!(db.metrics().get("doublewrite_off"), Some(1.0));
+    /// assert_eq!(db.check()?.notes.len(), 1);
+    /// db.set_doublewrite(Doublewrite::On)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`](crate::Error::DiskFull) if the undo of unfinished transactions finds no
+    /// space: a checkpoint is a part of this, and pages are protected as before, or better;
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
+    pub fn set_doublewrite(&self, doublewrite: Doublewrite) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_doublewrite(doublewrite)
     }
 
     /// Gives the buffer pool so many frames, which may be fewer than users can choose.

@@ -5,6 +5,7 @@ mod came_and_went;
 mod cost_rules;
 mod counters;
 mod cursors;
+mod doublewrite;
 mod drops;
 mod figures;
 mod full_disk;

@@ -53,6 +53,8 @@ pub(super) struct Recovery {
     pub(super) history: Vec<HistoryBatchRange>,
     /// The database had been closed.
     pub(super) was_clean: bool,
+    /// Pages that redo changes may be torn and have no copy.
+    pub(super) may_be_torn: bool,
     /// The root names so many crashes since the last checkpoint that this opening takes one.
     pub(super) needs_checkpoint: bool,
 }
@@ -92,6 +94,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     }
 
     let was_clean = root.clean;
+    let may_be_torn = root.protection.may_be_torn() && !root.clean;
     let start = next_epoch_start(tail.end, &root.epochs);
     let needs_checkpoint = begin_epoch(&mut root, &start, opening)?;
     if !planted(Bug::NoEpoch) {
@@ -104,7 +107,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
-    Ok((adopted, Recovery { tail, rebuild, history, was_clean, needs_checkpoint }))
+    Ok((adopted, Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint }))
 }
 
 /// Judges the copies of pages. Returns also whether it is known of all damaged pages with a copy
@@ -166,6 +169,7 @@ fn begin_rebuild(
 /// the last checkpoint that this opening must take one.
 fn begin_epoch(root: &mut Root, start: &LogStart, opening: &Opening<'_>) -> Result<bool> {
     root.sequence += 1;
+    root.protection = root.protection.at_open(opening.options.doublewrite.is_off(), root.clean);
     root.clean = false;
     // An epoch that began at the same place wrote nothing; the new one replaces it.
     root.epochs.retain(|e| e.first < start.lsn);

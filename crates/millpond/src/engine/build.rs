@@ -55,6 +55,13 @@ fn recorder(opening: &Opening<'_>, db_id: u64) -> Option<Mutex<Recorder>> {
     })
 }
 
+/// Returns the limits of memory and files for history.
+fn history_limits(opening: &Opening<'_>, roster: &Roster) -> HistoryLimits {
+    let Options { history_memory_bytes, history_disk_bytes, .. } = *opening.options;
+    let history = roster.unparker(Worker::History);
+    HistoryLimits::new(history_memory_bytes, opening.pool_bytes(), history_disk_bytes, history)
+}
+
 /// Builds an engine that has still to replay its log.
 pub(super) fn build(
     opening: &Opening<'_>,
@@ -64,16 +71,15 @@ pub(super) fn build(
     let Opening { context, paths, options, opened_us, unlatched } = opening;
     let Context { vfs, poison, .. } = context;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
-    let Recovery { tail, rebuild, history, was_clean, needs_checkpoint } = recovery;
+    let Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
     let (lsns, table_bytes) = ((root.checkpoint, tail.end), tail.pages.bytes());
-    let pending = Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages);
+    let pending = Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages, may_be_torn);
     let hook = RedoHook::new(&pending, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
-
     let redo_capacity = redo_capacity(options, &root, &log);
     let target = options.redo_capacity_bytes.is_none().then_some(options.recovery_target);
     // What the first pass had in memory, and what replay is going to have.
@@ -81,22 +87,19 @@ pub(super) fn build(
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
     let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
     let recovered = rebuild.finish(history);
-    let limits = HistoryLimits::new(
-        options.history_memory_bytes,
-        opening.pool_bytes(),
-        options.history_disk_bytes,
-        roster.unparker(Worker::History),
-    );
+    let limits = history_limits(opening, &roster);
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
     let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
     let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
+    let root_now = (root_file, root.clone(), options.doublewrite.is_off());
     let shared = Arc::new(Shared {
-        flusher: Flusher::new(context, &log, pool, files, doublewrite, options.law.innodb()),
+        flusher: Flusher::new(context, &log, pool, files, doublewrite, options),
+        switching: Mutex::new(()),
         innodb: options.law.innodb(),
         writers: PageWriters::default(),
         has_writers: !options.tuning.no_threads,
-        checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
+        checkpointer: Checkpointer::new(context, &log, pool, root_now, unfinished),
         admission,
         capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),
         pool_size: PoolSize::new(opening.pool_bytes()),

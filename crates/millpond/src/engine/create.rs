@@ -1,6 +1,7 @@
 //! The paths of a database's files, and the creation of a database.
 
 use super::directory::{Locks, Purpose, claim_new, mark_created};
+use crate::checkpoint::protection::Protection;
 use crate::checkpoint::root::{Root, RootFile};
 use crate::duty;
 use crate::error::{Error, Result};
@@ -145,6 +146,7 @@ pub(super) fn create(
         record: Lsn::MAX,
         durable: Lsn::ZERO,
         clean: false,
+        protection: Protection::On.at_open(options.doublewrite.is_off(), true),
         replay_rate: 0,
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };

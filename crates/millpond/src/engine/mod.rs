@@ -16,6 +16,7 @@ mod growth;
 mod open;
 mod pool_size;
 mod progress_file;
+mod protection;
 mod replaying;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
@@ -91,6 +92,8 @@ struct Shared {
     store: Arc<Store>,
     txns: Arc<Txns>,
     flusher: Flusher,
+    /// The doublewrite is being switched on or off.
+    switching: Mutex<()>,
     writers: PageWriters,
     /// The settings of InnoDB's law; `None` under Millpond's (Fl8).
     innodb: Option<Settings>,

@@ -68,6 +68,12 @@ impl Areas {
         }
     }
 
+    /// Waits until the batches that are under way now have ended. REQUIRES: the caller holds no
+    /// area, and no other thread is in this call.
+    pub(super) fn await_all(&self, count: usize) {
+        drop((0..count).map(|_| self.take()).collect::<Vec<_>>());
+    }
+
     /// Waits while `must` says so; asks it again whenever an area was returned. Returns at once if
     /// no area is in use.
     pub(super) fn wait_while(&self, must: impl Fn() -> bool) {

@@ -10,12 +10,14 @@ use crate::context::Context;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
+use crate::options::Options;
 use crate::page::header;
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
-use pace::innodb::{Neighbours, Settings};
+use pace::innodb::Neighbours;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +64,8 @@ pub(crate) struct Flusher {
     file: Arc<dyn File>,
     path: PathBuf,
     doublewrite: Doublewrite,
+    /// Whether copies are written there.
+    protecting: AtomicBool,
     areas: Areas,
     /// Which neighbours InnoDB's law writes; `None` under Millpond's.
     innodb: Option<Neighbours>,
@@ -72,15 +76,14 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// A flusher for the pages of `pool`, which are in `file` at `path`. `innodb`: the settings
-    /// of InnoDB's law, if it obeys that one.
+    /// A flusher for the pages of `pool`, which are in `file` at `path`.
     pub(crate) fn new(
         context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
         (file, path): (Arc<dyn File>, PathBuf),
         doublewrite: Doublewrite,
-        innodb: Option<Settings>,
+        options: &Options,
     ) -> Flusher {
         let Context { vfs, metrics, poison } = context.clone();
         let areas = Areas::new(AREAS, doublewrite.slots() * pool.page_bytes());
@@ -91,11 +94,22 @@ impl Flusher {
             file,
             path,
             doublewrite,
+            protecting: AtomicBool::new(!options.doublewrite.is_off()),
             areas,
-            innodb: innodb.map(|settings| settings.flush_neighbors),
+            innodb: options.law.innodb().map(|settings| settings.flush_neighbors),
             choosing: Mutex::new(()),
             metrics,
             poison,
+        }
+    }
+
+    /// Sets whether copies of pages are written before the pages. When this returns, a page that
+    /// was written without a copy is synced in place if `protecting`. REQUIRES: only one thread is
+    /// in this call. Before copies are left out, the root says so (INV-31).
+    pub(crate) fn set_protecting(&self, protecting: bool) {
+        self.protecting.store(protecting, Ordering::Release);
+        if protecting {
+            self.areas.await_all(AREAS);
         }
     }
 
@@ -216,9 +230,12 @@ impl Flusher {
         // not synced in place yet.
         let halves = if planted(Bug::AreaReusedEarly) { 2 } else { 1 };
         let each = pages.len().div_ceil(halves).max(1);
+        // After the area was taken, see `set_protecting`. Of the pages of a load redo has no
+        // content: a torn one could not even be made anew.
+        let protect = is_load || self.protecting.load(Ordering::Acquire);
         let mut ios = 0;
         for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
-            if !planted(Bug::NoDoublewrite) {
+            if protect && !planted(Bug::NoDoublewrite) {
                 self.doublewrite.protect(area, images, self.waiting())?;
             }
             ios += self.write_in_place(pages, images)?;

@@ -1,6 +1,7 @@
 //! View of the root: both slots, and which one is valid.
 
 use super::db_dir::DbDir;
+use crate::checkpoint::protection::Protection;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::error::{Error, Result};
 use base::Lsn;
@@ -62,6 +63,12 @@ fn fields(root: &Root, out: &mut String) {
     );
     line("durable LSN", root.durable.to_string());
     line("closed", if root.clean { "cleanly".to_owned() } else { "not (open, or cut off)".to_owned() });
+    let doublewrite = match root.protection {
+        Protection::On => "on",
+        Protection::Off => "OFF: a power cut may tear pages that cannot be restored",
+        Protection::WasOff => "on; it was OFF before a crash, and redo of then is left",
+    };
+    line("doublewrite", doublewrite.to_owned());
     line("segment blocks", root.segment_blocks.to_string());
     line("log buffer blocks", root.ring_blocks.to_string());
     line(

@@ -35,7 +35,10 @@ impl RedoHook {
     /// Returns the LSN of a page image that may be used. An error says why not; a page that redo
     /// makes anew needs none.
     fn usable(&self, page: PageNo, bytes: &[u8], verified: Result<(), Damage>) -> Result<Lsn> {
-        verified.map_err(|damage| self.corrupt(format!("{page:?}: {damage}")))?;
+        verified.map_err(|damage| {
+            let torn = self.pending.last(page).map_or("", |_| self.pending.torn());
+            self.corrupt(format!("{page:?}: {damage}{torn}"))
+        })?;
         let lsn = header::lsn(bytes);
         match self.stale.get(&page) {
             Some(&written) if lsn < written => Err(self.corrupt(format!(

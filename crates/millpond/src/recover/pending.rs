@@ -28,6 +28,8 @@ pub(crate) struct Pending {
     /// Where the log of the last run ends.
     pub(crate) end: Lsn,
     pub(crate) pages_path: PathBuf,
+    /// Pages that lack redo may be torn and have no copy: the doublewrite was off.
+    may_be_torn: bool,
     pages: Mutex<PendingPages>,
 }
 
@@ -39,13 +41,15 @@ struct PendingPages {
 }
 
 impl Pending {
-    /// `table` names the pages that may lack redo from `from` to `end`.
+    /// `table` names the pages that may lack redo from `from` to `end`. `may_be_torn`: they were
+    /// written without copies.
     pub(crate) fn new(
         log: &Arc<Log>,
         epochs: &[EpochStart],
         (from, end): (Lsn, Lsn),
         pages_path: PathBuf,
         table: RedoTable,
+        may_be_torn: bool,
     ) -> Arc<Pending> {
         Arc::new(Pending {
             log: Arc::clone(log),
@@ -53,6 +57,7 @@ impl Pending {
             from,
             end,
             pages_path,
+            may_be_torn,
             pages: Mutex::new(PendingPages { table, in_replay: BTreeSet::new() }),
         })
     }
@@ -117,9 +122,15 @@ impl Pending {
         }
     }
 
+    /// Returns how a page that lacks redo may have been damaged, as the end of a sentence.
+    pub(crate) fn torn(&self) -> &'static str {
+        if self.may_be_torn { "; the page may have been torn while the doublewrite was off" } else { "" }
+    }
+
     /// The error for a page that has no whole image and needs one.
     pub(crate) fn no_image(&self, page: PageNo) -> Error {
-        let what = format!("{page:?}: the file has no whole image of it, and redo needs one");
+        let torn = self.torn();
+        let what = format!("{page:?}: the file has no whole image of it, and redo needs one{torn}");
         Error::corrupt(&self.pages_path, what)
     }
 

@@ -17,7 +17,7 @@ mod waiters;
 mod waits;
 
 use crate::driver::Driver;
-use crate::subject::{SMALL, Shape};
+use crate::subject::{Copies, SMALL, Shape};
 use base::prng::Prng;
 
 /// A script and the database it runs on.
@@ -57,6 +57,10 @@ const TINY_PAST: Shape = Shape { history_memory: 4 << 10, ..SMALL };
 const SMALL_PAST: Shape = Shape { history_memory: 24 << 10, ..SMALL };
 /// The undo files may hold little.
 const SHORT_PAST: Shape = Shape { history_files: 24 << 10, ..TINY_PAST };
+
+/// No copies of pages, on a disk that tears them and on one that does not.
+const TORN: Shape = Shape { doublewrite: Copies::Missing, ..TINY_POOL };
+const ATOMIC: Shape = Shape { doublewrite: Copies::NotNeeded, ..TINY_POOL };
 
 /// The disk can be full, or have pages that cannot be read.
 const FAULTS: Shape = Shape { faults: true, frames: 32, ..SMALL };
@@ -217,6 +221,19 @@ pub const ALL: &[Workload] = &[
         "a pool that shrinks to a few frames under threads that make pages",
         SMALL,
         sizes::tiny_pool,
+    ),
+    w(
+        "doublewrite-off",
+        "pages are torn without a copy: each is named, and no row is wrong",
+        TORN,
+        sizes::off,
+    ),
+    w("doublewrite-switched", "the doublewrite is switched on and off", TORN, sizes::switched),
+    w(
+        "doublewrite-atomic",
+        "no doublewrite, on a disk that writes a page whole or not at all",
+        ATOMIC,
+        sizes::off,
     ),
     w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, concurrent::victims),
     w(

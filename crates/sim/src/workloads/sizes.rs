@@ -1,4 +1,4 @@
-//! Sizes that change while the database is used.
+//! Settings that change while the database is used: the size of the pool, the doublewrite.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
@@ -68,5 +68,48 @@ pub(super) fn tiny_pool(d: &Driver) {
             d.idle(1_000);
             d.set_frames(frames);
         }
+    });
+}
+
+/// Rows and long values in more pages than frames, and checkpoints.
+pub(super) fn off(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    d.create("t");
+    fill(d, "t", 120, 700);
+    d.threads(3, |d, id| {
+        if id > 0 {
+            return write(d, id, 6);
+        }
+        for _ in 0..3 {
+            d.idle(4_000);
+            d.checkpoint();
+        }
+    });
+}
+
+/// The same while another thread switches the doublewrite. The database is opened with it off.
+pub(super) fn switched(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    d.create("t");
+    fill(d, "t", 120, 700);
+    d.threads(4, |d, id| match id {
+        0 => {
+            let mut rng = d.rng(id);
+            for n in 0..6 {
+                d.set_doublewrite(n % 2 == 0);
+                d.idle(rng.below(6_000));
+            }
+        }
+        1 => {
+            for _ in 0..4 {
+                d.idle(3_000);
+                d.checkpoint();
+            }
+        }
+        _ => write(d, id, 7),
     });
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The unit of atomic writes of a disk, bytes.
+/// The unit of atomic writes of a usual disk, bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The size of a chunk, the unit in which copies share bytes.
 const CHUNK_BYTES: usize = 4096;
@@ -114,14 +114,14 @@ impl DiskContent {
         }
     }
 
-    /// Applies the parts of `op` that survive a crash.
-    pub(super) fn apply_surviving(&mut self, op: &DiskOp, fate: &mut CrashFate) {
+    /// Applies the parts of `op` that survive a crash. A write survives in whole sectors.
+    pub(super) fn apply_surviving(&mut self, op: &DiskOp, sector_bytes: usize, fate: &mut CrashFate) {
         match op {
             DiskOp::Write { inode, offset, bytes } => {
                 let mut at = 0;
                 while at < bytes.len() {
                     let start = *offset as usize + at;
-                    let n = (SECTOR_BYTES - start % SECTOR_BYTES).min(bytes.len() - at);
+                    let n = (sector_bytes - start % sector_bytes).min(bytes.len() - at);
                     if fate.survives() {
                         self.inodes[*inode].write(start, &bytes[at..at + n]);
                     }

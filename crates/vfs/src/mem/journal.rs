@@ -106,6 +106,7 @@ pub(super) struct JournalEntry {
 #[derive(Clone, Debug)]
 pub struct CrashWalker {
     ops: Arc<[JournalEntry]>,
+    sector_bytes: usize,
     at: usize,
     durable: DiskContent,
     /// The number of changes of `durable` so far.
@@ -114,8 +115,8 @@ pub struct CrashWalker {
 }
 
 impl CrashWalker {
-    pub(super) fn new(ops: Arc<[JournalEntry]>, base: DiskContent) -> CrashWalker {
-        CrashWalker { ops, at: 0, durable: base, durable_version: 0, pending: Vec::new() }
+    pub(super) fn new(ops: Arc<[JournalEntry]>, base: DiskContent, sector_bytes: usize) -> CrashWalker {
+        CrashWalker { ops, sector_bytes, at: 0, durable: base, durable_version: 0, pending: Vec::new() }
     }
 
     /// Returns how many operations come before the present point.
@@ -169,10 +170,10 @@ impl CrashWalker {
         let mut content = self.durable.clone();
         let mut fate = CrashFate::new(choice);
         for n in &self.pending {
-            content.apply_surviving(&self.ops[*n].op, &mut fate);
+            content.apply_surviving(&self.ops[*n].op, self.sector_bytes, &mut fate);
         }
         content.prune();
-        MemDisk::holding(content)
+        MemDisk::holding(content, self.sector_bytes)
     }
 
     /// Returns the disk as the next process finds it if this one is killed at this point. Nothing
@@ -184,7 +185,7 @@ impl CrashWalker {
             self.pending.iter().map(|n| JournalEntry { op: self.ops[*n].op.clone(), mark: 0 }).collect();
         let mut now = self.durable.clone();
         ops.iter().for_each(|entry| now.apply(&entry.op));
-        MemDisk::with_journal(self.durable.clone(), now, ops)
+        MemDisk::with_journal(self.durable.clone(), now, ops, self.sector_bytes)
     }
 
     /// Returns a hash of the image. Two images of one walk with the same key have the same bytes,
@@ -197,7 +198,7 @@ impl CrashWalker {
         for n in &self.pending {
             let parts = match &self.ops[*n].op {
                 DiskOp::Write { offset, bytes, .. } => {
-                    let sector = super::SECTOR_BYTES as u64;
+                    let sector = self.sector_bytes as u64;
                     (offset + bytes.len() as u64).div_ceil(sector) - offset / sector
                 }
                 _ => 1,

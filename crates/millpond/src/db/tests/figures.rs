@@ -5,6 +5,7 @@
 //! The disk counts too: syncs and page writes by the metrics must equal those seen from outside,
 //! and no caller's thread writes a page.
 
+mod doublewrite;
 mod watched;
 
 use super::*;
@@ -289,6 +290,8 @@ fn waits_for_syncs(w: &Fixture, unmoved: &mut Unmoved) {
     w.disk.free();
     writer.join();
 
+    unmoved.until(db, "doublewrite_off", |_| db.set_doublewrite(crate::Doublewrite::UnsafeOff).unwrap());
+    db.set_doublewrite(crate::Doublewrite::On).unwrap();
     unmoved.until(db, "buffer_resizes", |_| [80, 64].into_iter().for_each(|n| db.set_frames(n).unwrap()));
 
     w.disk.hold(HeldSync::PagesSync);

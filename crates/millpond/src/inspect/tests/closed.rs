@@ -31,6 +31,7 @@ fn the_root_and_the_log() {
           checkpoint record none
           durable LSN       0
           closed            not (open, or cut off)
+          doublewrite       on
           segment blocks    64
           log buffer blocks 64
           replay rate       not measured yet
@@ -43,6 +44,7 @@ fn the_root_and_the_log() {
           checkpoint record LSN 20617
           durable LSN       20653
           closed            cleanly
+          doublewrite       on
           segment blocks    64
           log buffer blocks 64
           replay rate       not measured yet

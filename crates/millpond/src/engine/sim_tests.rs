@@ -208,6 +208,9 @@ const BEYOND: &[Bug] = &[
     Bug::RedoNotDirty,
     Bug::DirtyListOrder,
     Bug::UndoFromLate,
+    Bug::ShrunkWhileDirty,
+    Bug::OffUnrecorded,
+    Bug::ChainsMovedUnlocked,
 ];
 
 #[cfg(feature = "planted")]

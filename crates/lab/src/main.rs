@@ -3,6 +3,7 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
+//! `watch` samples servers and databases that run.
 //! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
 //! its commits, `bench` has one benchmark in each file.
 
@@ -24,6 +25,7 @@ mod samples;
 mod scratch;
 mod stop;
 mod units;
+mod watch;
 mod workload;
 
 use failure::Failure;

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, and what the commands share.
 
+mod age;
 mod bench;
 mod check;
 mod compare;
@@ -44,6 +45,8 @@ enum Command {
     Recover(recover::Recover),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
+    /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
+    Age(age::Age),
     /// Run one benchmark; without a name, list them
     Bench(bench::Bench),
     /// The process that `crash` kills
@@ -64,6 +67,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Compare(command) => command.run(),
+            Command::Age(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),

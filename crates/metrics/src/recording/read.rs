@@ -83,9 +83,20 @@ impl Recording {
     /// Returns the samples, oldest first.
     #[must_use]
     pub fn samples(&self) -> Samples<'_> {
+        self.samples_of(&self.chunks)
+    }
+
+    /// Returns the newest samples, oldest first, without decoding the hours before them: those of
+    /// the two newest chunks. Their sessions are counted from there.
+    #[must_use]
+    pub fn newest_samples(&self) -> Samples<'_> {
+        self.samples_of(&self.chunks[self.chunks.len().saturating_sub(2)..])
+    }
+
+    fn samples_of<'r>(&'r self, chunks: &'r [(u64, usize)]) -> Samples<'r> {
         Samples {
             recording: self,
-            chunks: self.chunks.iter(),
+            chunks: chunks.iter(),
             records: None,
             last_chunk: None,
             cells: vec![0; self.cells],

@@ -106,6 +106,32 @@ fn the_oldest_chunk_is_overwritten_and_its_remains_are_not_read() {
 }
 
 #[test]
+fn the_newest_samples_are_read_without_the_oldest() {
+    let (mut tape, metrics) = (Tape::new(4), busy());
+    tape.sample(&metrics);
+    let newest = |tape: &Tape| -> Vec<Sample> {
+        Recording::new(tape.bytes.clone()).unwrap().newest_samples().collect()
+    };
+    assert_eq!(newest(&tape).len(), 1);
+    let mut random = base::prng::Prng::new(7);
+    for _ in 0..2000 {
+        metrics.add(M::Commits, 1);
+        for &metric in &M::ALL[1..60] {
+            metrics.set(metric, random.next_u64());
+        }
+        tape.sample(&metrics);
+    }
+    let (all, newest) = (tape.samples(), newest(&tape));
+    assert!(newest.len() < all.len(), "{} of {}", newest.len(), all.len());
+    let skipped = all.len() - newest.len();
+    for (whole, new) in all[skipped..].iter().zip(&newest) {
+        assert_eq!((whole.unix_us, &whole.metrics), (new.unix_us, &new.metrics));
+    }
+    let (bytes, _) = Writer::create(DB, 4);
+    assert_eq!(Recording::new(bytes).unwrap().newest_samples().count(), 0);
+}
+
+#[test]
 fn a_session_goes_on_behind_the_one_before() {
     let (mut tape, metrics) = (Tape::new(2), busy());
     for _ in 0..3 {

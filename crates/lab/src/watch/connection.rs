@@ -1,0 +1,196 @@
+//! A connection to a server, over the crate `mysql`: statements in, rows of text out, and errors
+//! that say what to do.
+
+use super::login::{Login, Place};
+use super::target::Tls;
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder, SslOpts, Value};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer may take. A server that hangs counts as gone.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The longest packet, bytes; saying it saves a question to the server.
+const PACKET: usize = 16 << 20;
+
+/// A row: a text for each column, or NULL.
+pub(crate) type Row = Vec<Option<String>>;
+
+/// Why a server gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It is not there, or went away: to try again may help.
+    Gone(String),
+    /// The user may not do this, or the server does not know it: to try again is useless.
+    Refused {
+        /// The number of the server's error; 0 if it is an error of the client.
+        code: u16,
+        /// The sentence.
+        why: String,
+    },
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Trouble::Gone(why) | Trouble::Refused { why, .. }) = self;
+        f.write_str(why)
+    }
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    conn: Conn,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects.
+    pub(crate) fn open(login: &Login) -> Result<Connection, Trouble> {
+        Conn::new(options(login)).map(|conn| Connection { conn }).map_err(|error| judge(&error, login))
+    }
+
+    /// Runs a statement, and returns its rows.
+    pub(crate) fn rows(&mut self, statement: &str) -> Result<Vec<Row>, Trouble> {
+        let rows: Vec<mysql::Row> = self.conn.query(statement).map_err(|error| explain(&error))?;
+        Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+    }
+}
+
+fn options(login: &Login) -> OptsBuilder {
+    let options = OptsBuilder::new()
+        .user(Some(&login.user))
+        .pass(login.password.as_deref())
+        // Else the client asks the server for its socket, and connects again.
+        .prefer_socket(false)
+        .max_allowed_packet(Some(PACKET))
+        .stmt_cache_size(0)
+        .tcp_connect_timeout(Some(CONNECT))
+        .read_timeout(Some(ANSWER))
+        .write_timeout(Some(ANSWER));
+    let options = match &login.place {
+        Place::Socket(path) => options.socket(Some(path.to_string_lossy())),
+        Place::Tcp(host, port) => options.ip_or_hostname(Some(host)).tcp_port(*port),
+    };
+    match &login.tls {
+        Tls::Off => options,
+        Tls::Verified { authority } => {
+            options.ssl_opts(SslOpts::default().with_root_cert_path(authority.clone().map(Cow::Owned)))
+        }
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(bytes) => String::from_utf8_lossy(bytes.as_bytes()).into_owned(),
+        }),
+        other => Some(other.as_sql(true)),
+    }
+}
+
+/// Access denied: a wrong password.
+const WRONG_PASSWORD: [u16; 2] = [1045, 1698];
+/// Too many connections; the server is about to end; it is not ready yet.
+const PASSING: [u16; 5] = [1040, 1053, 1203, 3168, 1927];
+
+/// Says why a connection failed.
+fn judge(error: &mysql::Error, login: &Login) -> Trouble {
+    let place = match &login.place {
+        Place::Tcp(host, port) => format!("{host}:{port}"),
+        Place::Socket(path) => format!("the socket {}", path.display()),
+    };
+    match error {
+        mysql::Error::MySqlError(error) if WRONG_PASSWORD.contains(&error.code) => {
+            let which = match &login.password {
+                Some(_) => "the password is wrong, or the user does not exist",
+                None => {
+                    "no password was given; put it into ~/.my.cnf, a --defaults-file or MYSQL_PWD, or \
+                     give --password to be asked"
+                }
+            };
+            let why = format!("{place} does not let the user {} in: {which}", login.user);
+            Trouble::Refused { code: error.code, why }
+        }
+        mysql::Error::TlsError(error) => Trouble::Refused {
+            code: 0,
+            why: format!("the certificate of {place} does not convince: {error}"),
+        },
+        other => match explain(other) {
+            Trouble::Gone(why) => Trouble::Gone(format!("no server answers on {place}: {why}")),
+            Trouble::Refused { code, why } => {
+                Trouble::Refused { code, why: format!("{place} refuses the connection: {why}") }
+            }
+        },
+    }
+}
+
+/// Says why a statement failed.
+fn explain(error: &mysql::Error) -> Trouble {
+    match error {
+        mysql::Error::MySqlError(error) if PASSING.contains(&error.code) => {
+            Trouble::Gone(error.message.clone())
+        }
+        mysql::Error::MySqlError(error) => Trouble::Refused { code: error.code, why: error.message.clone() },
+        mysql::Error::IoError(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            Trouble::Gone(format!("no answer within {} s", ANSWER.as_secs()))
+        }
+        mysql::Error::IoError(error) => Trouble::Gone(error.to_string()),
+        mysql::Error::TlsError(error) => Trouble::Refused { code: 0, why: error.to_string() },
+        mysql::Error::DriverError(error) => match error {
+            mysql::DriverError::ConnectTimeout
+            | mysql::DriverError::Timeout
+            | mysql::DriverError::CouldNotConnect(_)
+            | mysql::DriverError::SetupError
+            | mysql::DriverError::UnexpectedPacket
+            | mysql::DriverError::PacketOutOfSync => Trouble::Gone(error.to_string()),
+            other => Trouble::Refused { code: 0, why: other.to_string() },
+        },
+        other => Trouble::Refused { code: 0, why: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login(password: Option<&str>) -> Login {
+        Login {
+            user: "ann".into(),
+            password: password.map(str::to_owned),
+            place: Place::Tcp("db".into(), 3306),
+            tls: Tls::Off,
+        }
+    }
+
+    fn server_error(code: u16, message: &str) -> mysql::Error {
+        mysql::Error::MySqlError(mysql::MySqlError { state: "HY000".into(), message: message.into(), code })
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let denied = server_error(1045, "Access denied for user 'ann'@'localhost'");
+        let Trouble::Refused { why, .. } = judge(&denied, &login(None)) else { panic!() };
+        assert!(why.contains("db:3306 does not let the user ann in") && why.contains("~/.my.cnf"), "{why}");
+        let Trouble::Refused { why, .. } = judge(&denied, &login(Some("secret"))) else { panic!() };
+        assert!(why.contains("the password is wrong") && !why.contains("secret"), "{why}");
+    }
+
+    #[test]
+    fn what_may_pass_is_told_from_what_will_not() {
+        assert!(matches!(explain(&server_error(1040, "Too many connections")), Trouble::Gone(_)));
+        assert!(matches!(explain(&server_error(1227, "PROCESS")), Trouble::Refused { code: 1227, .. }));
+        let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let Trouble::Gone(why) = judge(&mysql::Error::IoError(gone), &login(None)) else { panic!() };
+        assert!(why.contains("no server answers on db:3306"), "{why}");
+    }
+}

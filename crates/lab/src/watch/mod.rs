@@ -1,0 +1,106 @@
+//! Looking at a server or at a database, also at one that another process has open: one set of
+//! figures for all.
+//!
+//! `target` is what is looked at, `login` how to get in. A [`Source`] gives samples: `server` asks
+//! a server over a `connection`, `directory` reads the flight recorder. `figures` is the schema;
+//! `of_server` and `of_millpond` map to it, with `limits`, `status_text` and `version`; these are
+//! pure.
+
+mod connection;
+mod directory;
+mod figures;
+mod limits;
+mod login;
+mod of_millpond;
+mod of_server;
+mod server;
+mod status_text;
+mod target;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub(crate) use connection::Trouble;
+use figures::FIGURES;
+pub(crate) use login::LoginFlags;
+
+use crate::failure::{Failure, Outcome};
+use crate::samples::Values;
+use std::fmt::Write;
+use target::Target;
+
+/// What is known of a target before it is sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    /// What is looked at, without a password.
+    pub(crate) target: String,
+    /// Whose server and which version, or that it is a database of Millpond.
+    pub(crate) version: String,
+    /// The settings, by name.
+    pub(crate) configuration: Vec<(String, String)>,
+    /// Where each figure of the schema comes from, or why the target does not have it.
+    pub(crate) origins: Vec<(&'static str, Result<String, String>)>,
+}
+
+/// All figures at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    /// When they were read, microseconds since 1970.
+    pub(crate) unix_us: u64,
+    /// The figures: those of the schema, then the target's own.
+    pub(crate) values: Values,
+}
+
+impl Sample {
+    /// Returns a figure.
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+        self.values.iter().find(|value| value.0 == name).map(|value| value.3)
+    }
+}
+
+/// Returns a table of the schema: each figure with its value, where it comes from or why it is not
+/// there, and its meaning.
+pub(crate) fn table(about: &About, sample: &Sample) -> String {
+    let mut out = String::new();
+    for figure in FIGURES {
+        let source = about.origins.iter().find(|(name, _)| *name == figure.name).map(|(_, source)| source);
+        let value = sample.get(figure.name).map_or("-".to_owned(), |value| format!("{value:.6}"));
+        let value = value.trim_end_matches('0').trim_end_matches('.');
+        let value = if value.is_empty() { "0" } else { value };
+        let source = match source {
+            Some(Ok(source)) => format!("from {source}"),
+            Some(Err(why)) => format!("not there: {why}"),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "{:34} {value:>18} {:6} {} [{source}]", figure.name, figure.unit, figure.help);
+    }
+    out
+}
+
+/// Gives samples of a target.
+pub(crate) trait Source {
+    /// Returns what is known of the target.
+    fn about(&self) -> &About;
+
+    /// Takes a sample now. [`Trouble::Gone`]: the target is not there at the moment; a later call
+    /// tries again, and connects again.
+    fn sample(&mut self) -> Result<Sample, Trouble>;
+}
+
+/// Opens a target. It must be there.
+pub(crate) fn open(target: &str, flags: &LoginFlags) -> Outcome<Box<dyn Source>> {
+    match Target::parse(target).map_err(Failure::misuse)? {
+        Target::Server(address) => {
+            let login = login::Login::find(&address, flags)?;
+            let source = server::Server::open(address.to_string(), login);
+            Ok(Box::new(source.map_err(|trouble| Failure::failed(trouble.to_string()))?))
+        }
+        Target::Directory(dir) => Ok(Box::new(directory::Directory::open(&dir)?)),
+    }
+}
+
+/// Returns the time of day, microseconds since 1970.
+pub(crate) fn now_us() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}

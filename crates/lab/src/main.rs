@@ -3,12 +3,13 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
-//! `watch` samples servers and databases that run.
+//! `watch` samples servers and databases that run, `collect` keeps the samples.
 //! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
 //! its commits, `bench` has one benchmark in each file.
 
 mod bench;
 mod cli;
+mod collect;
 mod crash;
 mod driver;
 mod failure;

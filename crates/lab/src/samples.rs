@@ -77,14 +77,26 @@ impl Samples {
 
     /// Adds a sample. A metric that appears later or is missing has no value where it was not read.
     pub(crate) fn push(&mut self, seconds: f64, values: Values) {
+        self.push_known(
+            seconds,
+            values.iter().map(|(name, unit, kind, v)| (name.as_str(), *unit, *kind, *v)),
+        );
+    }
+
+    /// Adds a sample as [`Samples::push`] does, from borrowed names and units.
+    pub(crate) fn push_known<'v>(
+        &mut self,
+        seconds: f64,
+        values: impl Iterator<Item = (&'v str, &'v str, ColumnKind, f64)>,
+    ) {
         let before = self.seconds.len();
         self.seconds.push(seconds);
         for (name, unit, kind, value) in values {
-            let column = self.columns.entry(name).or_insert_with(|| Column {
-                unit: unit.to_owned(),
-                kind,
-                values: Vec::new(),
-            });
+            if !self.columns.contains_key(name) {
+                let column = Column { unit: unit.to_owned(), kind, values: Vec::new() };
+                self.columns.insert(name.to_owned(), column);
+            }
+            let Some(column) = self.columns.get_mut(name) else { continue };
             column.values.resize(before, None);
             column.values.push(Some(value).filter(|v| v.is_finite()));
         }

@@ -3,6 +3,7 @@
 mod age;
 mod bench;
 mod check;
+mod collect;
 mod compare;
 pub(crate) mod crash;
 mod inspect;
@@ -45,6 +46,8 @@ enum Command {
     Recover(recover::Recover),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
+    /// Write samples of a server or a database to a directory, one a second
+    Collect(collect::Collect),
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
     Age(age::Age),
     /// Run one benchmark; without a name, list them
@@ -67,6 +70,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Compare(command) => command.run(),
+            Command::Collect(command) => command.run(),
             Command::Age(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),

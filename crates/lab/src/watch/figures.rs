@@ -138,7 +138,7 @@ figures! {
     "deadlocks" "count" Counter [Of("innodb_deadlocks"), Of("metric.lock_deadlocks")] "Deadlocks.";
     "history_transactions" "count" Gauge [Of("innodb_history_list_length"), Of("metric.trx_rseg_history_len")]
         "Committed transactions that are not yet purged.";
-    "connections" "count" Gauge [Of("threads_connected")] "Open connections.";
+    "open_connections" "count" Gauge [Of("threads_connected")] "Open connections.";
     "threads_running" "count" Gauge [Of("threads_running")] "Connections that run a statement.";
     "uptime_seconds" "s" Gauge [Of("uptime")] "Time since the start.";
 }

@@ -64,7 +64,7 @@ pub(crate) fn absent() -> Vec<(&'static str, &'static str)> {
 
 fn reason(name: &str) -> &'static str {
     match name {
-        "statements" | "statement_commits" | "connections" | "threads_running" => {
+        "statements" | "statement_commits" | "open_connections" | "threads_running" => {
             "an embedded database has no connections and no statements"
         }
         "device_bytes_written" => "the kernel counts it for the process, in /proc/PID/io",
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(of("log_bytes_written"), Some(8192.0));
         assert_eq!(of("checkpoint_age_bytes"), Some(77.0));
         assert_eq!(of("pages_written_by_force.dirty_share"), Some(0.0));
-        assert_eq!(of("connections"), None);
+        assert_eq!(of("open_connections"), None);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             pending_writes: Millpond does not count it
             pending_fsyncs: Millpond does not count it
             lock_waiters: Millpond does not count it
-            connections: an embedded database has no connections and no statements
+            open_connections: an embedded database has no connections and no statements
             threads_running: an embedded database has no connections and no statements
         "#]]
         .assert_eq(&lines.concat());

@@ -101,7 +101,8 @@ pub(crate) fn values(facts: &Facts, answers: &Answers) -> Values {
             Some((figure.name.to_owned(), figure.unit, figure.kind, value))
         })
         .collect();
-    out.extend(answers.values.iter().map(|(name, value)| {
+    let own = answers.values.iter().filter(|(name, _)| !FIGURES.iter().any(|figure| figure.name == **name));
+    out.extend(own.map(|(name, value)| {
         let metric = name.strip_prefix("metric.").and_then(|name| facts.metrics.get(name));
         let kind = metric.map_or_else(|| kind_of_status(name), |metric| metric.kind);
         (name.clone(), "", kind, *value)

@@ -1,0 +1,45 @@
+//! `millpond collect TARGET --out DIR`: samples of a server or a database, for `plot`.
+
+use super::print;
+use crate::collect::{self, Archive, Extractor, Job};
+use crate::failure::{Failure, Outcome};
+use crate::stop;
+use crate::watch::{self, LoginFlags};
+use std::path::PathBuf;
+
+/// Write samples of a server or a database to a directory, one a second
+#[derive(Debug, clap::Args)]
+pub(crate) struct Collect {
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// The directory of the samples; an older collection there is renamed to DIR.bak
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Read a workload's output from standard input and take a sample for each line that this
+    /// expression fits; its group is a number
+    #[arg(short = 'r', value_name = "REGEX")]
+    expressions: Vec<String>,
+    /// The name of that number
+    #[arg(short = 'v', value_name = "NAME")]
+    names: Vec<String>,
+    /// End after so many samples
+    #[arg(short = 'l', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    #[command(flatten)]
+    login: LoginFlags,
+}
+
+impl Collect {
+    pub(crate) fn run(self) -> Outcome {
+        let extractor = Extractor::new(&self.expressions, &self.names).map_err(Failure::misuse)?;
+        let mut source = watch::open(&self.target, &self.login)?;
+        stop::install();
+        let job = Job { out: self.out, extractor, limit: self.limit };
+        collect::run(source.as_mut(), &job)?;
+        // Reads what was written, so what is said here is true of the file.
+        let archive = Archive::read(&job.out, &|_| false)?;
+        print(&format!("{} in {}\n", archive.summary(), job.out.display()));
+        Ok(())
+    }
+}

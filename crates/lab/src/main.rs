@@ -15,6 +15,7 @@ mod driver;
 mod failure;
 mod figures;
 mod law;
+mod plot;
 mod progress;
 mod recorder;
 mod recording;

@@ -144,6 +144,11 @@ impl Samples {
         self.with_gaps(rates)
     }
 
+    /// Returns how much a counter grew in all; where it began again, from there.
+    pub(crate) fn growth(&self, name: &str) -> f64 {
+        self.values(name).windows(2).filter_map(grown).sum()
+    }
+
     fn with_gaps(&self, points: impl Iterator<Item = Point>) -> Vec<Point> {
         let mut out: Vec<Point> = Vec::new();
         for (t, value) in points {
@@ -170,6 +175,16 @@ impl Samples {
             .collect();
         members.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         members
+    }
+
+    /// Reads what [`Samples::json`] has written. An error is a sentence.
+    pub(crate) fn parse(text: &str) -> Result<Samples, String> {
+        let samples: Samples = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if samples.format != FORMAT {
+            return Err(format!("its format is {:?}, not {FORMAT:?}", samples.format));
+        }
+        let whole = samples.columns.values().all(|column| column.values.len() == samples.seconds.len());
+        if whole { Ok(samples) } else { Err("a column is shorter or longer than the others".to_owned()) }
     }
 
     /// Returns the samples as JSON, one line for each metric.
@@ -291,8 +306,8 @@ mod tests {
     #[test]
     fn both_files_hold_everything() {
         let samples = three();
-        let back: Samples = serde_json::from_str(&samples.json()).unwrap();
-        assert_eq!(back, samples);
+        assert_eq!(Samples::parse(&samples.json()).unwrap(), samples);
+        assert!(Samples::parse(&samples.json().replace("samples 1", "samples 2")).is_err());
         assert_eq!(
             samples.csv(),
             "seconds,age,by.log,by.root,commits,redo\n0,5,3,10,10,100\n1,,3,20,20,300\n1.5,9,3,20,20,400\n"

@@ -24,6 +24,7 @@ const TINY: &[&str] = &[
     "memory-peak --rows 2000",
     "queue --seconds 1",
     "replaced-values --seconds 0.5 --snapshot 0.1 --writers 2",
+    "replay --hours 0.02",
     "rollback-scan --rows 2000",
     "tables --tables 7",
     "trim-stall --locks 500 --rounds 1 --threads 1 --seconds 0.1",

@@ -25,6 +25,7 @@ pub(crate) mod memory_peak;
 pub(crate) mod queue;
 mod random;
 pub(crate) mod replaced_values;
+pub(crate) mod replay;
 pub(crate) mod rollback_scan;
 pub(crate) mod tables;
 pub(crate) mod trim_stall;

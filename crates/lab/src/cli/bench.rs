@@ -16,6 +16,7 @@ use crate::bench::many_locks::ManyLocks;
 use crate::bench::memory_peak::MemoryPeak;
 use crate::bench::queue::Queue;
 use crate::bench::replaced_values::ReplacedValues;
+use crate::bench::replay::Replay;
 use crate::bench::rollback_scan::RollbackScan;
 use crate::bench::tables::Tables;
 use crate::bench::trim_stall::TrimStall;
@@ -55,6 +56,7 @@ enum Benchmark {
     MemoryPeak(MemoryPeak),
     Queue(Queue),
     ReplacedValues(ReplacedValues),
+    Replay(Replay),
     RollbackScan(RollbackScan),
     Tables(Tables),
     TrimStall(TrimStall),
@@ -85,6 +87,7 @@ impl Bench {
             Benchmark::MemoryPeak(bench) => bench.run(),
             Benchmark::Queue(bench) => bench.run(),
             Benchmark::ReplacedValues(bench) => bench.run(),
+            Benchmark::Replay(bench) => bench.run(),
             Benchmark::RollbackScan(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),
             Benchmark::TrimStall(bench) => bench.run(),

@@ -38,7 +38,7 @@ impl Collect {
         let job = Job { out: self.out, extractor, limit: self.limit };
         collect::run(source.as_mut(), &job)?;
         // Reads what was written, so what is said here is true of the file.
-        let archive = Archive::read(&job.out, &|_| false)?;
+        let archive = Archive::read(&job.out, &|_, _| false)?;
         print(&format!("{} in {}\n", archive.summary(), job.out.display()));
         Ok(())
     }

@@ -7,6 +7,7 @@ mod collect;
 mod compare;
 pub(crate) mod crash;
 mod inspect;
+mod plot;
 mod recover;
 mod run;
 
@@ -48,6 +49,8 @@ enum Command {
     Compare(compare::Compare),
     /// Write samples of a server or a database to a directory, one a second
     Collect(collect::Collect),
+    /// Draw collections and flight recorders: SVG files and one page; several are compared
+    Plot(plot::Plot),
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
     Age(age::Age),
     /// Run one benchmark; without a name, list them
@@ -71,6 +74,7 @@ impl Cli {
             Command::Recover(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Collect(command) => command.run(),
+            Command::Plot(command) => command.run(),
             Command::Age(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),

@@ -155,7 +155,7 @@ pub(crate) struct Archive {
 
 impl Archive {
     /// Reads the collection in a directory; of the columns only those that are wanted.
-    pub(crate) fn read(dir: &Path, wanted: &dyn Fn(&str) -> bool) -> Outcome<Archive> {
+    pub(crate) fn read(dir: &Path, wanted: &dyn Fn(&str, &str) -> bool) -> Outcome<Archive> {
         let path = dir.join(STATS);
         let cannot = |e: std::io::Error| Failure::misuse(format!("cannot read {}: {e}", path.display()));
         let file = BufReader::new(File::open(&path).map_err(cannot)?);
@@ -183,7 +183,7 @@ impl Archive {
 
 fn parse(
     mut lines: impl Iterator<Item = Outcome<Vec<u8>>>,
-    wanted: &dyn Fn(&str) -> bool,
+    wanted: &dyn Fn(&str, &str) -> bool,
     name: &str,
 ) -> Outcome<Archive> {
     let first = lines.next().transpose()?.unwrap_or_default();
@@ -223,7 +223,7 @@ fn parse(
             }
         }
         archive.late.extend(line.late_ms.map(|ms| (time, ms)));
-        let present = columns.iter().filter(|column| wanted(&column.0));
+        let present = columns.iter().filter(|column| wanted(&column.0, &column.1));
         archive.samples.push_known(
             time,
             present.filter_map(|(name, unit, kind, value)| {
@@ -281,7 +281,7 @@ mod tests {
             {"columns":[["new","","gauge"]]}
             {"time":5.0,"values":[[0,1.0],[1,null],[2,0.5]]}
         "#]].assert_eq(&text);
-        let archive = Archive::read(&scratch.0, &|_| true).unwrap();
+        let archive = Archive::read(&scratch.0, &|_, _| true).unwrap();
         assert_eq!(archive.samples.level("age")[..2], [(1.0, Some(5.0)), (2.0, Some(5.0))]);
         assert_eq!(archive.samples.rate("commits")[0], (2.0, Some(10.0)));
         assert_eq!(archive.samples.last("new"), Some(0.5));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(archive.events, [(3.0, "gone".to_owned(), "no answer".to_owned())]);
         assert_eq!(archive.absent["log_fsyncs"], "not shown");
         expect!["3 samples of mysql://db/, MariaDB 10.11.19; 1 late, by up to 120 ms; gone once; 1 figures are not there, figures.txt says why"].assert_eq(&archive.summary());
-        let some = Archive::read(&scratch.0, &|name| name == "age").unwrap();
+        let some = Archive::read(&scratch.0, &|name, _| name == "age").unwrap();
         assert_eq!(some.samples.columns.keys().collect::<Vec<_>>(), ["age"]);
     }
 
@@ -301,13 +301,13 @@ mod tests {
         let head = text.find('\n').unwrap();
         for end in head..text.len() {
             std::fs::write(scratch.0.join(STATS), &text[..end]).unwrap();
-            assert!(Archive::read(&scratch.0, &|_| true).is_ok(), "{end}");
+            assert!(Archive::read(&scratch.0, &|_, _| true).is_ok(), "{end}");
         }
         let damaged = text.replacen("\"values\"", "\"valu", 1);
         std::fs::write(scratch.0.join(STATS), damaged).unwrap();
-        let Err(Failure::Failed(why)) = Archive::read(&scratch.0, &|_| true) else { panic!() };
+        let Err(Failure::Failed(why)) = Archive::read(&scratch.0, &|_, _| true) else { panic!() };
         assert!(why.contains("line 3 of"), "{why}");
         std::fs::write(scratch.0.join(STATS), "{\"format\":\"other\"}\n").unwrap();
-        assert!(matches!(Archive::read(&scratch.0, &|_| true), Err(Failure::Misuse(_))));
+        assert!(matches!(Archive::read(&scratch.0, &|_, _| true), Err(Failure::Misuse(_))));
     }
 }

@@ -10,14 +10,14 @@ mod input;
 mod out_dir;
 mod timing;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::{Archive, STATS};
 pub(crate) use input::Extractor;
 
 use crate::failure::{Failure, Outcome};
 use crate::samples::{ColumnKind, Values};
 use crate::stop;
 use crate::watch::{self, Source, Trouble, now_us};
-use archive::{Head, STATS, Writer};
+use archive::{Head, Writer};
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};

@@ -2,6 +2,7 @@
 
 use super::axis::{MOST, Measure};
 use crate::samples::Point;
+use std::borrow::Cow;
 
 /// A line over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +77,7 @@ pub(crate) enum ChartStyle {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chart {
     /// The name of its file and its id on the page: lower-case letters and hyphens.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     /// The title.
     pub(crate) title: String,
     /// An explanation, in a sentence.
@@ -181,7 +182,7 @@ pub(super) mod tests {
 
     pub(in crate::report) fn chart(style: ChartStyle, series: Vec<Series>) -> Chart {
         Chart {
-            id: "plot",
+            id: "plot".into(),
             title: "A plot".into(),
             note: "What to see.".into(),
             measure: Measure::Count("things/s"),

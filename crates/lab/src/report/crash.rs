@@ -122,7 +122,7 @@ impl CrashReport<'_> {
         note: String,
     ) -> Chart {
         Chart {
-            id,
+            id: id.into(),
             title: title.to_owned(),
             note,
             measure,

@@ -77,10 +77,12 @@ impl ReportDir {
         }
     }
 
-    /// Writes a report and removes the files of an older one. `names` are all file names of
-    /// reports.
+    /// Writes a report and removes the files of an older one. `names` are file names that every
+    /// report may have; the plots of the older one are those that its page links to.
     pub(crate) fn write(mut self, files: &[(String, String)], names: &[String]) -> Outcome<PathBuf> {
-        for name in names.iter().filter(|name| files.iter().all(|(written, _)| written != *name)) {
+        let old = fs::read_to_string(self.dir.join(PAGE)).map_or_else(|_| Vec::new(), |page| plots_of(&page));
+        for name in names.iter().chain(&old).filter(|name| files.iter().all(|(written, _)| written != *name))
+        {
             let path = self.dir.join(name);
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -103,6 +105,18 @@ impl ReportDir {
         self.remove = false;
         Ok(self.dir.join(PAGE))
     }
+}
+
+/// Returns the plots that a page of this program links to.
+fn plots_of(page: &str) -> Vec<String> {
+    if !page.contains(MADE_HERE) {
+        return Vec::new();
+    }
+    let links = page.split("<a href=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let own = |name: &&str| {
+        name.ends_with(".svg") && name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
+    };
+    links.map(|(name, _)| name).filter(own).map(str::to_owned).collect()
 }
 
 impl Drop for ReportDir {
@@ -170,6 +184,21 @@ mod tests {
         claim().unwrap().write(&[file("b.svg", "2"), file(PAGE, &page)], &names()).unwrap();
         assert!(!scratch.0.join("a.svg").exists(), "nothing of the old report stays");
         assert!(scratch.0.join("b.svg").exists() && scratch.0.join("out.json").exists());
+    }
+
+    #[test]
+    fn plots_that_only_the_old_page_names_are_removed() {
+        let scratch = Scratch::new("links");
+        let page =
+            format!("<html>{MADE_HERE}0.1.0\"><a href=\"own-7.svg\">x</a><a href=\"../far.svg\">y</a>");
+        let claim = || ReportDir::claim(&scratch.0, &names(), None).unwrap();
+        claim().write(&[file("own-7.svg", "1"), file(PAGE, &page)], &names()).unwrap();
+        fs::write(scratch.0.join("mine.svg"), "a drawing").unwrap();
+        claim().write(&[file("a.svg", "2"), file(PAGE, "3")], &names()).unwrap();
+        assert!(!scratch.0.join("own-7.svg").exists());
+        assert!(scratch.0.join("mine.svg").exists() && scratch.0.join("a.svg").exists());
+        assert_eq!(plots_of(&page), ["own-7.svg"]);
+        assert!(plots_of("<a href=\"own-7.svg\">").is_empty(), "the page of another program");
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) struct Histogram {
 }
 
 impl Plot for Histogram {
-    fn about(&self) -> (&'static str, &str, &str) {
+    fn about(&self) -> (&str, &str, &str) {
         (self.id, &self.title, &self.note)
     }
 

@@ -66,7 +66,7 @@ impl LawsReport<'_> {
         };
         let end = self.sides.iter().map(|side| side.tps_per_second.len()).max().unwrap_or(0);
         Chart {
-            id: "laws",
+            id: "laws".into(),
             title: "Commits a second".to_owned(),
             note: "Each value is shown at the end of its second.".to_owned(),
             measure: Measure::Count("commits/s"),

@@ -1,13 +1,14 @@
 //! Reports of `--report DIR`: plots of every second, as SVG files and on one page that needs no
-//! other file.
+//! other file. `millpond plot` makes such reports too.
 //!
 //! `chart` is a plot as data; `svg`, `histogram` and `timeline` draw; `axis` makes scales and
-//! labels; `plot` is their common trait; `page` assembles the page; `run`, `crash` and `laws`
-//! define the contents. All of these are pure. Only `dir` accesses the files of a report, and
-//! `machine` reads facts about the machine.
+//! labels; `plot` is their common trait; `page` assembles the page; `run`, `crash`, `laws` and
+//! `watched`, with its `views` and `chosen`, define the contents. All of these are pure. Only `dir`
+//! accesses the files of a report, and `machine` reads facts about the machine.
 
 mod axis;
 mod chart;
+mod chosen;
 mod crash;
 mod dir;
 mod histogram;
@@ -18,6 +19,8 @@ mod plot;
 mod run;
 mod svg;
 mod timeline;
+mod views;
+mod watched;
 
 pub(crate) use crash::CrashReport;
 pub(crate) use dir::ReportDir;
@@ -25,13 +28,15 @@ pub(crate) use laws::LawsReport;
 pub(crate) use machine::facts as machine_facts;
 pub(crate) use page::Origin;
 pub(crate) use run::RunReport;
+pub(crate) use watched::WatchedReport;
 
 use crate::failure::Outcome;
 use std::path::Path;
 
 /// Returns the names of all files that a report of any command may have.
 fn names() -> Vec<String> {
-    let plots = run::PLOTS.iter().chain(crash::PLOTS).chain(laws::PLOTS).map(|id| plot_file(id));
+    let runs = run::PLOTS.iter().chain(crash::PLOTS).chain(laws::PLOTS).copied();
+    let plots = runs.chain(watched::ids()).map(plot_file);
     plots.chain(["samples.json", "samples.csv", dir::PAGE].map(str::to_owned)).collect()
 }
 
@@ -42,6 +47,12 @@ fn plot_file(id: &str) -> String {
 /// Checks that a report can be written to `dir`, which must not be inside `db`.
 pub(crate) fn claim(dir: &Path, db: Option<&Path>) -> Outcome<ReportDir> {
     ReportDir::claim(dir, &names(), db)
+}
+
+/// Checks that these files can be written to `dir` as a report.
+pub(crate) fn claim_for(dir: &Path, files: &[(String, String)]) -> Outcome<ReportDir> {
+    let files = files.iter().map(|(name, _)| name.clone());
+    ReportDir::claim(dir, &names().into_iter().chain(files).collect::<Vec<_>>(), None)
 }
 
 /// Writes the files of a report. Returns the path of its page.

@@ -194,12 +194,12 @@ impl Page {
     }
 
     /// Adds a command.
-    fn command(&mut self, command: &str) {
+    pub(crate) fn command(&mut self, command: &str) {
         let _ = writeln!(self.body, "<pre>{}</pre>", escape(command));
     }
 
     /// Adds links to other files of the report.
-    fn files(&mut self, text: &str, names: &[String]) {
+    pub(crate) fn files(&mut self, text: &str, names: &[String]) {
         let links: Vec<String> = names
             .iter()
             .map(|name| {

@@ -5,7 +5,7 @@ use super::svg::{self, Format, Layout};
 /// A plot.
 pub(crate) trait Plot {
     /// Returns its id, which is the name of its file too, its title and its explanation.
-    fn about(&self) -> (&'static str, &str, &str);
+    fn about(&self) -> (&str, &str, &str);
 
     /// Describes the contents for screen readers.
     fn described(&self) -> String;

@@ -178,7 +178,7 @@ impl RunReport<'_> {
 
     fn chart(&self, id: &'static str, title: &str, measure: Measure, series: Vec<Series>) -> Chart {
         Chart {
-            id,
+            id: id.into(),
             title: title.to_owned(),
             note: String::new(),
             measure,

@@ -155,8 +155,8 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
 }
 
 impl Plot for Chart {
-    fn about(&self) -> (&'static str, &str, &str) {
-        (self.id, &self.title, &self.note)
+    fn about(&self) -> (&str, &str, &str) {
+        (&self.id, &self.title, &self.note)
     }
 
     fn described(&self) -> String {

@@ -23,7 +23,7 @@ pub(crate) struct Timeline {
 }
 
 impl Plot for Timeline {
-    fn about(&self) -> (&'static str, &str, &str) {
+    fn about(&self) -> (&str, &str, &str) {
         (self.id, &self.title, &self.note)
     }
 

@@ -46,7 +46,7 @@ impl Directory {
 }
 
 /// Reads the recording of a database.
-pub(super) fn read(dir: &Path) -> Outcome<Recording> {
+pub(crate) fn read(dir: &Path) -> Outcome<Recording> {
     existing_database(dir)?;
     millpond::inspect::recording(dir).map_err(|error| match error {
         millpond::Error::Io { .. } if !dir.join("recorder").exists() => Failure::failed(format!(

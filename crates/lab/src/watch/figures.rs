@@ -115,7 +115,7 @@ figures! {
     "pages_written_by_force.adaptive" "pages" Counter [Of("metric.buffer_flush_adaptive_total_pages")] "Pages written by adaptive flushing.";
     "pages_written_by_force.background" "pages" Counter [Of("metric.buffer_flush_background_total_pages")] "Pages written when the server was idle.";
     "pages_written_by_force.sync" "pages" Counter [Of("metric.buffer_flush_sync_total_pages")] "Pages written because the age had reached its limit.";
-    "pages_written_by_force.neighbors" "pages" Counter [Of("metric.buffer_flush_neighbor_total_pages")] "Pages written with their neighbours.";
+    "pages_written_as_neighbours" "pages" Counter [Of("metric.buffer_flush_neighbor_total_pages")] "Pages written because they lie beside others; they are counted with those too.";
     "pages_written_by_force.lru" "pages" Counter
         [Of("innodb_buffer_pool_pages_lru_flushed"), Of("metric.buffer_lru_batch_flush_total_pages")]
         "Pages written because free pages were needed.";

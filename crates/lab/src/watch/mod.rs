@@ -21,11 +21,14 @@ mod tests;
 mod version;
 
 pub(crate) use connection::Trouble;
-use figures::FIGURES;
+pub(crate) use directory::read as recording;
+pub(crate) use figures::FIGURES;
 pub(crate) use login::LoginFlags;
+pub(crate) use of_millpond::schema_values as schema_of_millpond;
 
 use crate::failure::{Failure, Outcome};
 use crate::samples::Values;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use target::Target;
 
@@ -75,6 +78,11 @@ pub(crate) fn table(about: &About, sample: &Sample) -> String {
         let _ = writeln!(out, "{:34} {value:>18} {:6} {} [{source}]", figure.name, figure.unit, figure.help);
     }
     out
+}
+
+/// Returns the figures of the schema that Millpond does not have, with the reason.
+pub(crate) fn absent_in_millpond() -> BTreeMap<String, String> {
+    of_millpond::absent().into_iter().map(|(name, why)| (name.to_owned(), why.to_owned())).collect()
 }
 
 /// Gives samples of a target.

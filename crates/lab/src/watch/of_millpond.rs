@@ -105,7 +105,7 @@ mod tests {
             pages_written_by_force.adaptive: Millpond's forces have names of their own
             pages_written_by_force.background: Millpond's forces have names of their own
             pages_written_by_force.sync: Millpond's forces have names of their own
-            pages_written_by_force.neighbors: Millpond's forces have names of their own
+            pages_written_as_neighbours: Millpond does not count it
             pages_written_by_force.lru: Millpond's forces have names of their own
             device_bytes_written: the kernel counts it for the process, in /proc/PID/io
             pending_reads: Millpond does not count it

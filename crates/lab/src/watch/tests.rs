@@ -124,7 +124,7 @@ fn mariadb_10_11() {
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_background_total_pages' switches it on
             pages_written_by_force.sync        --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_total_pages' switches it on
-            pages_written_by_force.neighbors   --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_neighbor_total_pages' switches it on
+            pages_written_as_neighbours        --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_neighbor_total_pages' switches it on
             log_fsyncs                         --- MariaDB 10.11.19 does not show it
             hard_waits                         --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' switches it on
             throttled_us_total                 --- InnoDB has nothing like it
@@ -187,7 +187,7 @@ fn mariadb_10_4_unverified() {
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MariaDB 10.4.34 does not show it
             pages_written_by_force.sync        --- MariaDB 10.4.34 does not show it
-            pages_written_by_force.neighbors   --- MariaDB 10.4.34 does not show it
+            pages_written_as_neighbours        --- MariaDB 10.4.34 does not show it
             hard_waits                         --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' switches it on
             throttled_us_total                 --- InnoDB has nothing like it
         "#]],
@@ -249,7 +249,7 @@ fn mysql_5_7_unverified() {
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 5.7.44 does not show it
             pages_written_by_force.sync        --- MySQL 5.7.44 does not show it
-            pages_written_by_force.neighbors   --- MySQL 5.7.44 does not show it
+            pages_written_as_neighbours        --- MySQL 5.7.44 does not show it
             hard_waits                         --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' switches it on
             throttled_us_total                 --- InnoDB has nothing like it
         "#]],
@@ -311,7 +311,7 @@ fn mysql_8_4_unverified() {
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 8.4.3 does not show it
             pages_written_by_force.sync        --- MySQL 8.4.3 does not show it
-            pages_written_by_force.neighbors   --- MySQL 8.4.3 does not show it
+            pages_written_as_neighbours        --- MySQL 8.4.3 does not show it
             hard_waits                         --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' switches it on
             throttled_us_total                 --- InnoDB has nothing like it
         "#]],
@@ -373,7 +373,7 @@ fn percona_5_7_unverified() {
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- Percona Server 5.7.44 does not show it
             pages_written_by_force.sync        --- Percona Server 5.7.44 does not show it
-            pages_written_by_force.neighbors   --- Percona Server 5.7.44 does not show it
+            pages_written_as_neighbours        --- Percona Server 5.7.44 does not show it
             hard_waits                         --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' switches it on
             throttled_us_total                 --- InnoDB has nothing like it
         "#]],

@@ -1,0 +1,279 @@
+//! The report of `millpond plot`: views of collections and recordings, or a comparison of them.
+
+use super::chart::Series;
+use super::page::{Headline, Page, Table};
+use super::plot::Plot;
+use super::views::{self, Drawn};
+use super::{chosen, dir, svg};
+use crate::plot::Input;
+use crate::units::{show_count, show_size};
+use std::time::{Duration, SystemTime};
+
+/// The data of a report.
+#[derive(Debug)]
+pub(crate) struct WatchedReport<'a> {
+    /// What is drawn.
+    pub(crate) inputs: &'a [Input],
+    /// Only these figures, each in a plot of its own; none for the views.
+    pub(crate) figures: &'a [String],
+    /// All in one plot.
+    pub(crate) single: bool,
+    /// The command that repeats it.
+    pub(crate) command: String,
+}
+
+/// Returns the names of all plots of views of one input.
+pub(super) fn ids() -> Vec<&'static str> {
+    views::ids().chain(["all"]).collect()
+}
+
+impl WatchedReport<'_> {
+    /// Returns the files of the report by name; the page is the last one. An error names a figure
+    /// that no input has.
+    pub(crate) fn files(&self) -> Result<Vec<(String, String)>, String> {
+        let mut plots = match self.figures {
+            [] => views::views(self.inputs),
+            figures => chosen::chosen(self.inputs, figures)?,
+        };
+        if plots.is_empty() {
+            return Err("none of the inputs has a figure of any view".to_owned());
+        }
+        if self.single {
+            plots = vec![chosen::single(&plots)];
+        }
+        let averages = averages(&plots);
+        let charts: Vec<_> = plots.into_iter().map(|drawn| drawn.chart.thinned(svg::POINTS)).collect();
+        let mut files: Vec<(String, String)> = charts.iter().map(Plot::file).collect();
+        let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+        let title = match self.inputs {
+            [input] => input.target.clone(),
+            inputs => inputs.iter().map(|input| input.label.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let mut page = Page::new(&title, &self.lead());
+        self.warnings(&mut page);
+        if let [input] = self.inputs {
+            page.headlines(&headlines(input));
+        }
+        page.section("Over time");
+        charts.iter().for_each(|chart| page.chart(chart));
+        page.section("Averages");
+        page.table(&averages);
+        self.events(&mut page);
+        self.absent(&mut page);
+        page.section("How it was made");
+        page.command(&self.command);
+        page.facts(&self.facts());
+        page.section("Files");
+        page.files("Other files:", &names);
+        let foot = concat!("Millpond ", env!("CARGO_PKG_VERSION"), ".");
+        files.push((dir::PAGE.to_owned(), page.finish(foot)));
+        Ok(files)
+    }
+
+    fn lead(&self) -> String {
+        match self.inputs {
+            [input] => format!(
+                "{}: {} samples in {}{}.",
+                input.version,
+                show_count(input.samples.seconds.len() as f64),
+                length(input.samples.end()),
+                began(input).map_or(String::new(), |began| format!(", from {began}"))
+            ),
+            inputs => format!("A comparison of {}; each begins at 0.", inputs.len()),
+        }
+    }
+
+    fn warnings(&self, page: &mut Page) {
+        for input in self.inputs {
+            let (late, most) = input.late;
+            if late > 0 {
+                page.warning(&format!("{}: {late} samples were late, by up to {most} ms.", input.label));
+            }
+            let gone = input.events.iter().filter(|(_, event, _)| event == "gone").count();
+            if gone > 0 {
+                page.warning(&format!(
+                    "{}: the target was gone {gone} times; the lines have gaps there.",
+                    input.label
+                ));
+            }
+        }
+    }
+
+    fn events(&self, page: &mut Page) {
+        let rows: Vec<Vec<String>> = self
+            .inputs
+            .iter()
+            .flat_map(|input| input.events.iter().map(move |event| (input, event)))
+            .map(|(input, (at, event, why))| {
+                vec![input.label.clone(), length(*at), event.clone(), why.clone()]
+            })
+            .collect();
+        if !rows.is_empty() {
+            page.section("What happened");
+            let columns = vec!["input", "at", "what", "why"];
+            page.table(&Table { caption: String::new(), names: 4, columns, rows });
+        }
+    }
+
+    fn absent(&self, page: &mut Page) {
+        for input in self.inputs.iter().filter(|input| !input.absent.is_empty()) {
+            page.section(&format!("What {} does not have", input.label));
+            let facts: Vec<(&str, String)> =
+                input.absent.iter().map(|(name, why)| (name.as_str(), why.clone())).collect();
+            page.facts(&facts);
+        }
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let fact = |input: &Input| {
+            let began = began(input).map_or(String::new(), |began| format!(", from {began}"));
+            let text = format!("{}, {} ({}){began}", input.path, input.target, input.version);
+            (input.label.clone(), text)
+        };
+        self.inputs.iter().map(fact).collect()
+    }
+}
+
+/// Returns average, deviation and sum of each line.
+fn averages(plots: &[Drawn]) -> Table {
+    let mut rows = Vec::new();
+    for drawn in plots {
+        let lines = drawn.chart.series.iter().filter(|series| !series.limit);
+        for (series, sum) in lines.zip(&drawn.sums) {
+            let Some((mean, deviation, zero)) = statistics(series) else { continue };
+            let show = |value| drawn.chart.measure.short(value);
+            rows.push(vec![
+                drawn.chart.title.clone(),
+                series.label.clone(),
+                show(mean),
+                show(deviation),
+                sum.map_or_else(String::new, |sum| {
+                    let bytes = drawn.chart.measure.script_name().starts_with("bytes");
+                    if bytes { show_size(sum) } else { show_count(sum) }
+                }),
+                show_count(zero as f64),
+            ]);
+        }
+    }
+    Table {
+        caption: "Sum is how much a counter grew in all.".to_owned(),
+        names: 2,
+        columns: vec!["plot", "line", "average", "deviation", "sum", "samples at 0"],
+        rows,
+    }
+}
+
+/// Returns mean, standard deviation, and how many values are 0.
+fn statistics(series: &Series) -> Option<(f64, f64, usize)> {
+    let values: Vec<f64> = series.known().collect();
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    Some((mean, square.sqrt(), values.iter().filter(|value| **value == 0.0).count()))
+}
+
+fn headlines(input: &Input) -> Vec<Headline> {
+    let samples = &input.samples;
+    let level = |name: &str| Series::new("", samples.level(name));
+    let mut out = Vec::new();
+    let mut add = |label: &str, value: String, small: String| {
+        out.push(Headline { label: label.to_owned(), value, small });
+    };
+    let commits = Series::new("", samples.rate("commits"));
+    if let Some((mean, _, zero)) = statistics(&commits) {
+        add("commits a second", show_count(mean), format!("average; {zero} seconds without commits"));
+    }
+    let age = level("checkpoint_age_bytes");
+    if let Some(greatest) = age.greatest() {
+        let limit = level("checkpoint_age_limit").known().last().filter(|limit| *limit > 0.0);
+        let small = limit.map_or_else(
+            || "the greatest".to_owned(),
+            |limit| format!("the greatest; {:.0} % of the limit", 100.0 * greatest / limit),
+        );
+        add("checkpoint age", show_size(greatest), small);
+    }
+    if let Some((mean, ..)) = statistics(&level("dirty_percent")) {
+        let greatest = level("dirty_percent").greatest().unwrap_or(mean);
+        add("dirty pages", format!("{mean:.1} %"), format!("average; at most {greatest:.1} %"));
+    }
+    let written = samples.growth("redo_bytes_written");
+    if written > 0.0 && samples.end() > 0.0 {
+        add(
+            "redo an hour",
+            show_size(written / samples.end() * 3600.0),
+            format!("{} in all", show_size(written)),
+        );
+    }
+    if let Some((mean, ..)) = statistics(&Series::new("", samples.rate("pages_written"))) {
+        add("pages written a second", show_count(mean), "average".to_owned());
+    }
+    if let Some((mean, ..)) = statistics(&Series::new("", samples.rate("fsyncs"))) {
+        add("syncs a second", show_count(mean), "average".to_owned());
+    }
+    out
+}
+
+fn length(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+fn began(input: &Input) -> Option<String> {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(input.began as u64);
+    (input.began > 0.0).then(|| format!("{}", humantime::format_rfc3339_seconds(time)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::tests::input;
+
+    fn page(inputs: &[Input]) -> String {
+        let command = "millpond plot one --out out".to_owned();
+        let report = WatchedReport { inputs, figures: &[], single: false, command };
+        let files = report.files().unwrap();
+        assert!(files.iter().all(|(name, _)| name.ends_with(".svg") || name == dir::PAGE));
+        files.last().unwrap().1.clone()
+    }
+
+    #[test]
+    fn the_page_says_what_was_seen_and_what_was_not() {
+        let mut one = input("one", 1.0);
+        one.late = (3, 250);
+        one.events.push((1.0, "gone".into(), "no answer <b>".into()));
+        let page = page(&[one]);
+        for text in [
+            "MariaDB 10.11.19: 3 samples in 2 s.",
+            "3 samples were late, by up to 250 ms",
+            "no answer &lt;b&gt;",
+            "What one does not have",
+            "log_fsyncs",
+            "<td>100</td><td>0</td><td>200</td><td>0</td>",
+            "millpond plot one --out out",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        assert!(!page.contains("src=") && !page.contains("href=\"http"), "the page fetches nothing");
+    }
+
+    #[test]
+    fn a_comparison_has_a_line_for_each_input() {
+        let page = page(&[input("before", 1.0), input("after", 2.0)]);
+        assert!(page.contains("A comparison of 2") && page.contains("<title>before, after</title>"));
+        assert!(!page.contains("<dl"), "no headlines that hold for one of them only");
+    }
+
+    #[test]
+    fn inputs_without_any_figure_are_said_to_have_none() {
+        let mut bare = input("bare", 1.0);
+        bare.samples.columns.clear();
+        let report = WatchedReport { inputs: &[bare], figures: &[], single: false, command: String::new() };
+        assert!(report.files().unwrap_err().contains("none of the inputs"));
+    }
+}

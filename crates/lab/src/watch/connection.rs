@@ -145,6 +145,8 @@ fn explain(error: &mysql::Error) -> Trouble {
             Trouble::Gone(format!("no answer within {} s", ANSWER.as_secs()))
         }
         mysql::Error::IoError(error) => Trouble::Gone(error.to_string()),
+        // A server that was killed in the middle of a conversation.
+        mysql::Error::CodecError(error) => Trouble::Gone(format!("the connection broke: {error}")),
         mysql::Error::TlsError(error) => Trouble::Refused { code: 0, why: error.to_string() },
         mysql::Error::DriverError(error) => match error {
             mysql::DriverError::ConnectTimeout
@@ -183,6 +185,17 @@ mod tests {
         assert!(why.contains("db:3306 does not let the user ann in") && why.contains("~/.my.cnf"), "{why}");
         let Trouble::Refused { why, .. } = judge(&denied, &login(Some("secret"))) else { panic!() };
         assert!(why.contains("the password is wrong") && !why.contains("secret"), "{why}");
+    }
+
+    /// A collection ended when its server was killed: the client has two errors for a broken
+    /// connection, and one of them counted as a refusal.
+    #[test]
+    fn a_connection_that_breaks_may_come_back() {
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let codec = mysql::Error::CodecError(broken().into());
+        for error in [codec, mysql::Error::IoError(broken())] {
+            assert!(matches!(explain(&error), Trouble::Gone(_)), "{error:?}");
+        }
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! A plugin is compiled against private headers of the server, and those come only with the
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
-//! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs MariaDB's suites for
-//! storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond, [`proof`] says
-//! how much of these runs by itself, and [`mod@bench`] measures. Everything that is made lies under
-//! `target/mariadb`.
+//! starts and stops private servers, [`smoke`] runs the tests, [`lab`] those of the program
+//! `millpond` that need a server, [`suites`] runs MariaDB's suites for storage engines, [`adapted`]
+//! runs its other tests with InnoDB and with Millpond, [`proof`] says how much of these runs by
+//! itself, and [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -16,6 +16,7 @@ mod compile;
 mod elf;
 mod hardships;
 mod headers;
+mod lab;
 mod layout;
 mod packages;
 mod proof;
@@ -95,7 +96,7 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
     }
     match only {
         None | Some(Part::Proofs) => proof::run(amount),
-        Some(Part::Scripts | Part::Sysbench | Part::Hardships) => Ok(()),
+        Some(Part::Scripts | Part::Sysbench | Part::Hardships | Part::Lab) => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@
 //! own with these options.
 
 use super::hardships;
+use super::lab;
 use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
 use super::sessions;
@@ -46,6 +47,8 @@ pub(crate) enum Part {
     Sysbench,
     /// What can happen to a server
     Hardships,
+    /// The program's commands against a live server
+    Lab,
     /// MariaDB's own suites, and comparisons with InnoDB
     Proofs,
 }
@@ -55,9 +58,12 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
     install(&FOR_TESTS)?;
     in_own_directory(|dir| {
         in_one_server(dir, only)?;
+        if matches!(only, None | Some(Part::Lab)) {
+            lab::run(&dir.join("lab"))?;
+        }
         match only {
             None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
-            Some(Part::Scripts | Part::Sysbench | Part::Proofs) => Ok(()),
+            Some(Part::Scripts | Part::Sysbench | Part::Lab | Part::Proofs) => Ok(()),
         }
     })
 }

@@ -1,0 +1,242 @@
+//! `millpond age`, `collect` and `plot` against a live server: InnoDB and Millpond under load, a
+//! wrong password, a server that ends and comes back, Ctrl-C.
+
+use super::server::{self, Server};
+use super::{make_dir, output};
+use crate::ci::cargo_program;
+use crate::root;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of a test ends by itself, even if the test is killed.
+const LIFE: Duration = Duration::from_secs(600);
+/// How long something may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Case = fn(&Lab<'_>) -> Result<(), String>;
+
+const CASES: [(&str, Case); 6] = [
+    ("age knows InnoDB's limits", age),
+    ("a password is asked for in words, and accepted", passwords),
+    ("collect and plot under load, of InnoDB", innodb),
+    ("collect and plot under load, of the plugin's database", millpond),
+    ("collect goes on when the server comes back", restart),
+    ("Ctrl-C ends a collection that is whole", interrupted),
+];
+
+/// A server, the program, and a directory for what it writes.
+struct Lab<'l> {
+    program: PathBuf,
+    server: &'l Server,
+    server_dir: &'l Path,
+    dir: &'l Path,
+}
+
+/// Runs all cases in a server of their own.
+pub(super) fn run(dir: &Path) -> Result<(), String> {
+    let program = build()?;
+    let server_dir = dir.join("server");
+    make_dir(&server_dir)?;
+    let server = start(&server_dir)?;
+    let lab = Lab { program, server: &server, server_dir: &server_dir, dir };
+    let outcome = CASES.iter().try_for_each(|(name, case)| {
+        case(&lab).map_err(|why| format!("{name}: {why}"))?;
+        println!("ok      {name}");
+        Ok(())
+    });
+    outcome.and(server::stop(&server_dir))
+}
+
+fn start(dir: &Path) -> Result<Server, String> {
+    server::start(dir, LIFE, &["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"])
+}
+
+/// Builds the program `millpond`, and returns its path.
+fn build() -> Result<PathBuf, String> {
+    let mut cargo = Command::new(cargo_program());
+    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
+    output(&mut cargo)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("debug/millpond"))
+}
+
+impl Lab<'_> {
+    fn target(&self, user: &str) -> String {
+        format!("mysql://{user}@localhost/?socket={}", self.server.socket.display())
+    }
+
+    /// The program, with no option file and no password of the caller.
+    fn millpond(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).env("HOME", self.dir).env_remove("MYSQL_PWD").current_dir(self.dir);
+        command
+    }
+
+    fn ok(&self, args: &[&str]) -> Result<String, String> {
+        output(&mut self.millpond(args))
+    }
+
+    fn sql(&self, text: &str) -> Result<String, String> {
+        let said = output(self.server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
+        Ok(said.trim().to_owned())
+    }
+
+    /// Starts a client that changes rows of a table for some seconds.
+    fn load(&self, engine: &str) -> Result<Child, String> {
+        self.sql(&format!(
+            "CREATE DATABASE IF NOT EXISTS lab; CREATE OR REPLACE TABLE lab.{engine} \
+             (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)) ENGINE={engine}"
+        ))?;
+        let statement = format!(
+            "INSERT INTO lab.{engine} (v) SELECT REPEAT('x', 200) FROM seq_1_to_300; \
+             UPDATE lab.{engine} SET v = REPEAT('y', 200) WHERE id % 7 = 0;"
+        );
+        let mut client = self.server.client();
+        client.args(["--database=lab", "--execute", &statement.repeat(200)]);
+        let quiet = client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.spawn().map_err(|e| format!("cannot start a client: {e}"))
+    }
+
+    fn stats(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.join(name).join("stats.jsonl")).unwrap_or_default()
+    }
+
+    /// Collects under load, draws the collection, and looks for plots.
+    fn collect_and_plot(&self, target: &str, engine: &str, name: &str, plots: &[&str]) -> Result<(), String> {
+        let mut load = self.load(engine)?;
+        let collected = self.ok(&["collect", target, "--out", name, "-l", "3"]);
+        let _ = load.kill();
+        let _ = load.wait();
+        expect("collect", &collected?, "3 samples of")?;
+        let report = format!("{name}-plots");
+        self.ok(&["plot", name, "--out", &report])?;
+        for plot in plots {
+            let file = self.dir.join(&report).join(plot);
+            if !file.exists() {
+                return Err(format!("there is no {}", file.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
+    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
+    let began = Instant::now();
+    while !done() {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Runs a command that has to fail, and returns its status and what it says.
+fn refused(command: &mut Command) -> Result<(Option<i32>, String), String> {
+    let out = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    if out.status.success() || said.lines().count() != 1 {
+        return Err(format!("wanted one sentence and a failure, found {:?} and {said:?}", out.status));
+    }
+    Ok((out.status.code(), said))
+}
+
+fn age(lab: &Lab<'_>) -> Result<(), String> {
+    let target = lab.target("root");
+    let said = lab.ok(&["age", &target, "--json"])?;
+    // The server computes this limit itself; ours comes with it.
+    let limit = lab.sql("SHOW GLOBAL STATUS LIKE 'Innodb_checkpoint_max_age'")?;
+    let limit = limit.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    expect("age", &said, &format!("\"checkpoint_age_limit\":{limit}.0"))?;
+    let all = lab.ok(&["age", &target, "--all"])?;
+    expect("age --all", &all, "not there: InnoDB has nothing like it")?;
+    let (status, said) = refused(&mut lab.millpond(&["age", "mysql://root:secret@localhost/"]))?;
+    expect("a password in the URL", &format!("{status:?} {said}"), "Some(2) millpond: a password in a URL")
+}
+
+fn passwords(lab: &Lab<'_>) -> Result<(), String> {
+    lab.sql("CREATE USER watcher@localhost IDENTIFIED BY 'right'")?;
+    let target = lab.target("watcher");
+    let (status, said) = refused(&mut lab.millpond(&["age", &target]))?;
+    expect("no password", &format!("{status:?} {said}"), "no password was given")?;
+    let (_, said) =
+        refused(lab.millpond(&["collect", &target, "--out", "denied"]).env("MYSQL_PWD", "wrong"))?;
+    expect("a wrong password", &said, "the password is wrong")?;
+    if lab.dir.join("denied").exists() {
+        return Err("a refused collection leaves a directory".to_owned());
+    }
+    expect("age", &output(lab.millpond(&["age", &target]).env("MYSQL_PWD", "right"))?, "checkpoint age")?;
+    // Without PROCESS some figures are missing, and the line says which grant is.
+    let all = output(lab.millpond(&["age", &target, "--all"]).env("MYSQL_PWD", "right"))?;
+    expect("age --all", &all, "GRANT PROCESS")?;
+    super::write(&lab.dir.join(".my.cnf"), "[client]\nuser=watcher\npassword=right\n")?;
+    let bare = format!("mysql://localhost/?socket={}", lab.server.socket.display());
+    let from_file = lab.ok(&["age", &bare]);
+    let _ = std::fs::remove_file(lab.dir.join(".my.cnf"));
+    expect("an option file", &from_file?, "checkpoint age")
+}
+
+fn innodb(lab: &Lab<'_>) -> Result<(), String> {
+    lab.sql("SET GLOBAL innodb_monitor_enable = 'module_buffer'")?;
+    let plots = ["index.html", "checkpoint-age.svg", "buffer-pool.svg", "log-an-hour.svg", "rows.svg"];
+    lab.collect_and_plot(&lab.target("root"), "InnoDB", "innodb", &plots)
+}
+
+fn millpond(lab: &Lab<'_>) -> Result<(), String> {
+    let database = lab.server.data().join("#millpond").display().to_string();
+    let plots = ["index.html", "checkpoint-age.svg", "buffer-pool.svg", "syncs.svg"];
+    lab.collect_and_plot(&database, "Millpond", "plugin", &plots)?;
+    // The flight recorder of the open database, without a collection.
+    lab.ok(&["plot", &database, "--out", "recorder-plots"])?;
+    lab.ok(&["plot", "innodb", "plugin", "--out", "compared", "-o", "commits,Checkpoint_age", "-1"])?;
+    expect("age", &lab.ok(&["age", &database])?, "checkpoint age")
+}
+
+/// Starts a collection, and waits until it has a sample.
+fn collecting(lab: &Lab<'_>, name: &str) -> Result<Child, String> {
+    let target = lab.target("root");
+    let mut command = lab.millpond(&["collect", &target, "--out", name]);
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = quiet.spawn().map_err(|e| format!("cannot start the program: {e}"))?;
+    until("a first sample", || lab.stats(name).contains("\"values\""))?;
+    Ok(child)
+}
+
+/// Sends a signal as Ctrl-C does, and returns what the program says in the end.
+fn interrupt(child: Child) -> Result<String, String> {
+    output(Command::new("kill").args(["-INT", &child.id().to_string()]))?;
+    let out = child.wait_with_output().map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("ended with {}", out.status));
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn restart(lab: &Lab<'_>) -> Result<(), String> {
+    let child = collecting(lab, "restarted")?;
+    output(Command::new("kill").args(["-9", &lab.server.process()?]))?;
+    until("the end of the server", || lab.stats("restarted").contains("\"gone\""))?;
+    start(lab.server_dir)?;
+    until("the return of the server", || {
+        let stats = lab.stats("restarted");
+        stats.find("\"back\"").is_some_and(|at| stats[at..].contains("\"values\""))
+    })?;
+    expect("the summary", &interrupt(child)?, "gone once")?;
+    lab.ok(&["plot", "restarted", "--out", "restarted-plots"]).map(drop)
+}
+
+fn interrupted(lab: &Lab<'_>) -> Result<(), String> {
+    let child = collecting(lab, "interrupted")?;
+    expect("the summary", &interrupt(child)?, "samples of mysql://")?;
+    if !lab.stats("interrupted").ends_with("}\n") {
+        return Err("the last line is not whole".to_owned());
+    }
+    // A second collection there keeps the first one.
+    lab.ok(&["collect", &lab.target("root"), "--out", "interrupted", "-l", "1"])?;
+    expect("the first collection", &lab.stats("interrupted.bak"), "\"values\"")
+}

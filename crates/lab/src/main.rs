@@ -12,6 +12,7 @@ mod cli;
 mod collect;
 mod crash;
 mod driver;
+mod explain;
 mod failure;
 mod figures;
 mod law;

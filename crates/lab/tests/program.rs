@@ -53,6 +53,8 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("recover --eager nowhere", "nowhere"),
         ("compare --peers oracle", "oracle"),
         ("compare --rows 5 --peers", "--peers"),
+        ("explain", "VARIABLE"),
+        ("explain innodb_io_capacty", "innodb_io_capacity"),
         ("collect x", "collect"),
     ] {
         let complaint = scratch.refused(2, args);
@@ -67,7 +69,7 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in ["run", "crash", "check", "inspect", "recover", "compare"] {
+    for command in ["run", "crash", "check", "inspect", "explain", "recover", "compare"] {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));
         for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {

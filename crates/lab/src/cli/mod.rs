@@ -6,6 +6,7 @@ mod check;
 mod collect;
 mod compare;
 pub(crate) mod crash;
+mod explain;
 mod inspect;
 mod plot;
 mod recover;
@@ -43,6 +44,8 @@ enum Command {
     Check(check::Check),
     /// Show what a database's files hold
     Inspect(inspect::Inspect),
+    /// Say what a setting or figure of InnoDB, MariaDB, MySQL or Millpond means
+    Explain(explain::Explain),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
     /// Do the same work on Millpond and on other embedded engines
@@ -71,6 +74,7 @@ impl Cli {
             Command::Crash(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Inspect(command) => command.run(),
+            Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Collect(command) => command.run(),

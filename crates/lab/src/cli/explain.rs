@@ -1,0 +1,27 @@
+//! `millpond explain NAME`: what a setting or a figure means.
+
+use super::print;
+use crate::explain;
+use crate::failure::{Failure, Outcome};
+
+/// Say what a setting or figure of InnoDB, MariaDB, MySQL or Millpond means
+#[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// Its name, such as innodb_io_capacity, Innodb_checkpoint_age or recovery_target
+    #[arg(value_name = "VARIABLE", required_unless_present = "list")]
+    variable: Option<String>,
+    /// List all names
+    #[arg(long, conflicts_with = "variable")]
+    list: bool,
+}
+
+impl Explain {
+    pub(crate) fn run(self) -> Outcome {
+        match self.variable {
+            Some(variable) => print(&explain::explain(&variable)?),
+            None if self.list => print(&explain::list()),
+            None => return Err(Failure::misuse("explain needs a name, or --list")),
+        }
+        Ok(())
+    }
+}

@@ -27,9 +27,11 @@ mod samples;
 #[cfg(test)]
 mod scratch;
 mod stop;
+mod trace_fsync;
 mod units;
 mod watch;
 mod workload;
+mod wrap;
 
 use failure::Failure;
 use std::io::Write;

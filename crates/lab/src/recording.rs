@@ -20,13 +20,13 @@ pub(crate) struct View {
 }
 
 /// What happened between two samples of a session.
-struct Interval {
+pub(crate) struct Interval {
     /// Its end.
-    unix_us: u64,
-    seconds: f64,
-    session: u64,
+    pub(crate) unix_us: u64,
+    pub(crate) seconds: f64,
+    pub(crate) session: u64,
     /// Counters since its beginning, levels at its end.
-    metrics: Snapshot,
+    pub(crate) metrics: Snapshot,
 }
 
 /// A column of the table.
@@ -70,7 +70,10 @@ pub(crate) fn show(recording: &Recording, view: &View) -> Result<String, String>
 }
 
 /// Returns what happened from sample to sample, in steps of at least `every`.
-fn intervals(samples: impl Iterator<Item = Sample>, every: Duration) -> impl Iterator<Item = Interval> {
+pub(crate) fn intervals(
+    samples: impl Iterator<Item = Sample>,
+    every: Duration,
+) -> impl Iterator<Item = Interval> {
     let every_us = every.as_micros() as u64;
     samples
         .scan(None, move |before: &mut Option<Sample>, sample| {
@@ -185,7 +188,7 @@ fn write_line(columns: &[Column], interval: &Interval, csv: bool, text: &mut Str
 }
 
 /// Returns a time as text, in UTC.
-fn time(unix_us: u64) -> String {
+pub(crate) fn time(unix_us: u64) -> String {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_us / 1_000_000);
     humantime::format_rfc3339_seconds(time).to_string()
 }

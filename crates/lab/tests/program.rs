@@ -55,6 +55,12 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("compare --rows 5 --peers", "--peers"),
         ("explain", "VARIABLE"),
         ("explain innodb_io_capacty", "innodb_io_capacity"),
+        ("trace-fsync", "PID|DIR"),
+        ("trace-fsync nowhere", "nowhere"),
+        ("trace-fsync 4294967295", "4294967295"),
+        ("trace-fsync . --seconds 0", "--seconds"),
+        ("trace-fsync . --step 0", "--step"),
+        ("trace-fsync . --json no/such/file.json", "no/such"),
         ("collect x", "collect"),
     ] {
         let complaint = scratch.refused(2, args);
@@ -69,7 +75,7 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in ["run", "crash", "check", "inspect", "explain", "recover", "compare"] {
+    for command in ["run", "crash", "check", "inspect", "explain", "recover", "trace-fsync", "compare"] {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));
         for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
@@ -269,6 +275,10 @@ fn a_finished_load_is_reused_only_by_runs_with_the_same_load() {
     scratch.ok("check db");
     scratch.ok("recover --eager db");
     assert!(!scratch.ok("inspect db root").is_empty());
+    let traced = scratch.ok("trace-fsync db --seconds 60 --json out.json");
+    assert!(traced.contains("log (commit)") && traced.contains("for each sync"), "{traced}");
+    assert_eq!(scratch.json("out.json")["way"], "recorder");
+    assert!(scratch.refused(2, "trace-fsync db --strace").contains("--strace"));
     // Two runs, a check and a recovery at least.
     let recorded = scratch.ok("inspect db recorder --all");
     let sessions = recorded.split_once("samples of ").and_then(|(_, rest)| rest.split(' ').next()).unwrap();

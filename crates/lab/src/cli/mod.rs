@@ -11,6 +11,7 @@ mod inspect;
 mod plot;
 mod recover;
 mod run;
+mod trace_fsync;
 
 use crate::failure::Outcome;
 use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
@@ -48,6 +49,8 @@ enum Command {
     Explain(explain::Explain),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
+    /// Show which files are synced, why, how often and how long it takes
+    TraceFsync(trace_fsync::TraceFsync),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
     /// Write samples of a server or a database to a directory, one a second
@@ -76,6 +79,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
+            Command::TraceFsync(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Collect(command) => command.run(),
             Command::Plot(command) => command.run(),

@@ -1,0 +1,126 @@
+//! `millpond trace-fsync`: which files a process syncs, why, how often and how long.
+//!
+//! There are three ways. A database of Millpond counts its syncs itself ([`own`]). Any other
+//! process is watched through the kernel's tracepoints of system calls ([`watch`], by an instance
+//! of tracing from [`tracefs`]), which needs root; or by strace ([`strace`]), if the user asks for
+//! it. [`line`] reads the kernel's events, [`pairing`] makes syncs of them, [`result`] adds them
+//! up, [`purpose`] says what a file is for, [`histogram`] and [`show`] print.
+
+mod histogram;
+mod line;
+mod own;
+mod pairing;
+mod process;
+mod purpose;
+mod result;
+mod show;
+mod strace;
+#[cfg(test)]
+mod tests;
+mod tracefs;
+mod watch;
+
+use crate::failure::{Failure, Outcome};
+use crate::run_dir::existing_database;
+use crate::stop;
+use process::Process;
+use result::Trace;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) use show::{json, text};
+
+/// Where MariaDB's plugin keeps its database, below the server's data directory.
+const IN_DATADIR: &str = "#millpond";
+
+/// What is traced, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// A process number, or a directory.
+    pub(crate) target: String,
+    /// For how long; of a directory, how much of the end of its recording.
+    pub(crate) length: Duration,
+    /// The width of a row of the histogram, microseconds.
+    pub(crate) step_us: Option<u64>,
+    /// By strace instead of tracepoints.
+    pub(crate) strace: bool,
+}
+
+/// What can be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Process(u32),
+    Database(PathBuf),
+}
+
+/// Traces.
+pub(crate) fn trace(request: &Request) -> Outcome<Trace> {
+    match target(&request.target)? {
+        Target::Process(pid) => of_process(Process(pid), request),
+        Target::Database(dir) => of_database(&dir, request),
+    }
+}
+
+/// Returns what a target means: digits are a process; everything else is a directory, of a database
+/// or of a server that has one.
+fn target(text: &str) -> Outcome<Target> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && !Path::new(text).exists() {
+        let pid = text.parse().map_err(|_| Failure::misuse(format!("there is no process {text}")))?;
+        return Ok(Target::Process(pid));
+    }
+    let dir = Path::new(text);
+    let inside = dir.join(IN_DATADIR);
+    let dir = if !dir.join("root").is_file() && inside.join("root").is_file() { &inside } else { dir };
+    existing_database(dir)?;
+    Ok(Target::Database(dir.to_owned()))
+}
+
+fn of_process(process: Process, request: &Request) -> Outcome<Trace> {
+    if !process.runs() {
+        return Err(Failure::misuse(format!("there is no process {}", process.0)));
+    }
+    stop::install();
+    let name = process.name();
+    let ponds = process.ponds();
+    let mut trace = if request.strace {
+        eprintln!("millpond: {}", strace::COST);
+        strace::trace(process, request.length, request.step_us)?
+    } else {
+        watch::trace(process, request.length, request.step_us)?
+    };
+    trace.target = format!("process {} ({name})", process.0);
+    for pond in ponds {
+        trace.notes.push(of_pond(&pond, trace.seconds));
+    }
+    Ok(trace)
+}
+
+/// Returns what the recorder of a database that the process has open says of about the same time.
+fn of_pond(dir: &Path, seconds: f64) -> String {
+    let name = dir.display();
+    let own = millpond::inspect::recording(dir).map_err(|e| e.to_string());
+    match own.and_then(|recording| own::trace(&recording, Duration::from_secs_f64(seconds))) {
+        Ok(own) => {
+            let (syncs, commits) = (own.syncs(), own.commits().unwrap_or(0));
+            let each = commits as f64 / syncs.max(1) as f64;
+            format!(
+                "the recorder of {name} has {syncs} syncs of its last {:.1} s, and {commits} commits, {each:.2} for \
+                 each sync; `millpond trace-fsync {name}` shows their reasons",
+                own.seconds
+            )
+        }
+        Err(error) => format!("{name} is a database of Millpond whose recorder tells nothing: {error}"),
+    }
+}
+
+fn of_database(dir: &Path, request: &Request) -> Outcome<Trace> {
+    let name = dir.display();
+    if request.strace || request.step_us.is_some() {
+        let flag = if request.strace { "--strace" } else { "--step" };
+        return Err(Failure::misuse(format!("{flag} is for processes, and {name} is a directory")));
+    }
+    let recording = millpond::inspect::recording(dir)?;
+    let trace = own::trace(&recording, request.length);
+    let trace = trace.map_err(|why| Failure::failed(format!("{name} cannot be traced: {why}")))?;
+    Ok(Trace { target: name.to_string(), ..trace })
+}

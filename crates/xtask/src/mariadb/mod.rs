@@ -24,6 +24,7 @@ mod server;
 mod sessions;
 mod smoke;
 mod suites;
+mod trace;
 mod tree;
 mod variants;
 
@@ -96,7 +97,7 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
     }
     match only {
         None | Some(Part::Proofs) => proof::run(amount),
-        Some(Part::Scripts | Part::Sysbench | Part::Hardships | Part::Lab) => Ok(()),
+        Some(Part::Scripts | Part::Sysbench | Part::Hardships | Part::Lab | Part::Trace) => Ok(()),
     }
 }
 

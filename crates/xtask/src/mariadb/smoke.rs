@@ -11,6 +11,7 @@ use super::lab;
 use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
 use super::sessions;
+use super::trace;
 use super::variants::{self, Head, Variant};
 use super::{make_dir, output, target};
 use crate::root;
@@ -49,6 +50,8 @@ pub(crate) enum Part {
     Hardships,
     /// The program's commands against a live server
     Lab,
+    /// `millpond trace-fsync` on a server under load
+    Trace,
     /// MariaDB's own suites, and comparisons with InnoDB
     Proofs,
 }
@@ -58,13 +61,14 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
     install(&FOR_TESTS)?;
     in_own_directory(|dir| {
         in_one_server(dir, only)?;
-        if matches!(only, None | Some(Part::Lab)) {
+        let runs = |part| only.is_none_or(|only| only == part);
+        if runs(Part::Lab) {
             lab::run(&dir.join("lab"))?;
         }
-        match only {
-            None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
-            Some(Part::Scripts | Part::Sysbench | Part::Lab | Part::Proofs) => Ok(()),
+        if runs(Part::Trace) {
+            trace::run(&dir.join("trace"))?;
         }
+        if runs(Part::Hardships) { hardships::run(&dir.join("hardships")) } else { Ok(()) }
     })
 }
 

@@ -61,9 +61,22 @@ pub(crate) const RULES: Rules<'_> = Rules {
         Ban { name: "rand", except: &["proptest"], reason: "base::prng is seeded and never changes" },
         Ban { name: "tokio", except: &[], reason: "the engine starts no runtime" },
     ],
-    // The MySQL client (decision 0160), its TLS and its Ed25519 are a version behind in these; the
-    // last two are not built on Linux.
-    several_versions: &["base64", "cpufeatures", "getrandom", "syn", "r-efi", "windows-sys"],
+    // The MySQL client (decision 0160), its TLS and its Ed25519 are a version behind in the first
+    // line; its last two are not built on Linux. The terminal below ratatui is in the second;
+    // redox_syscall is not built on Linux.
+    several_versions: &[
+        "base64",
+        "cpufeatures",
+        "getrandom",
+        "syn",
+        "r-efi",
+        "windows-sys",
+        "lock_api",
+        "parking_lot",
+        "parking_lot_core",
+        "redox_syscall",
+        "signal-hook",
+    ],
 };
 
 /// Fails if a dependency breaks a rule.

@@ -27,6 +27,7 @@ mod samples;
 #[cfg(test)]
 mod scratch;
 mod stop;
+mod top;
 mod trace_fsync;
 mod units;
 mod watch;

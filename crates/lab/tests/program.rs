@@ -59,6 +59,10 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("trace-fsync nowhere", "nowhere"),
         ("trace-fsync 4294967295", "4294967295"),
         ("trace-fsync . --seconds 0", "--seconds"),
+        ("top", "TARGET"),
+        ("top nowhere --print 80x24", "nowhere"),
+        ("top . --print 79x24", "80x24"),
+        ("top nowhere", "--print"),
         ("trace-fsync . --step 0", "--step"),
         ("trace-fsync . --json no/such/file.json", "no/such"),
         ("collect x", "collect"),
@@ -75,7 +79,8 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in ["run", "crash", "check", "inspect", "explain", "recover", "trace-fsync", "compare"] {
+    for command in ["run", "crash", "check", "inspect", "explain", "recover", "top", "trace-fsync", "compare"]
+    {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));
         for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {

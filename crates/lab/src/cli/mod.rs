@@ -11,6 +11,7 @@ mod inspect;
 mod plot;
 mod recover;
 mod run;
+mod top;
 mod trace_fsync;
 
 use crate::failure::Outcome;
@@ -49,6 +50,8 @@ enum Command {
     Explain(explain::Explain),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
+    /// Watch a server or a database live in the terminal
+    Top(top::Top),
     /// Show which files are synced, why, how often and how long it takes
     TraceFsync(trace_fsync::TraceFsync),
     /// Do the same work on Millpond and on other embedded engines
@@ -79,6 +82,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
+            Command::Top(command) => command.run(),
             Command::TraceFsync(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Collect(command) => command.run(),

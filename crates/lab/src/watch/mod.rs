@@ -61,6 +61,12 @@ impl Sample {
     }
 }
 
+/// Returns whether a figure belongs to the schema; what forces pages to be written does, under all
+/// names.
+pub(crate) fn is_of_schema(name: &str) -> bool {
+    name.starts_with("pages_written_by_force.") || FIGURES.iter().any(|figure| figure.name == name)
+}
+
 /// Returns a table of the schema: each figure with its value, where it comes from or why it is not
 /// there, and its meaning.
 pub(crate) fn table(about: &About, sample: &Sample) -> String {

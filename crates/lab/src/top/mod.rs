@@ -1,0 +1,17 @@
+//! `millpond top`: the write path of a server or a database, live in a terminal.
+//!
+//! [`sampler`] asks the target once a second in a thread of its own, so that a server that hangs
+//! stops no key. [`state`] is what is shown and what keys do, [`reading`] what samples tell,
+//! [`panels`] and [`draw`] how it looks; none of these needs a terminal. [`terminal`] is the loop
+//! around them.
+
+mod draw;
+mod panels;
+mod reading;
+mod sampler;
+mod state;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use terminal::{print, run};

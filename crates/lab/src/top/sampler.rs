@@ -1,0 +1,73 @@
+//! Samples of a target, once a second, from a thread of its own.
+
+use crate::failure::{Failure, Outcome};
+use crate::watch::{self, LoginFlags, Sample};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// What the thread says.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The target is there: what it is called, and its version.
+    Opened(String, String),
+    /// It cannot be opened.
+    Failed(Failure),
+    /// A sample.
+    Sample(Sample),
+    /// There is no sample now, because of this. The thread tries again.
+    Trouble(String),
+}
+
+/// Opens a target and samples it until nobody listens any more. Returns its name, its version and
+/// the channel.
+pub(crate) fn start(target: String, login: LoginFlags) -> Outcome<(String, String, Receiver<Message>)> {
+    let (sender, messages) = mpsc::channel();
+    std::thread::spawn(move || sample(&target, &login, &sender));
+    match messages.recv() {
+        Ok(Message::Opened(target, version)) => Ok((target, version, messages)),
+        Ok(Message::Failed(failure)) => Err(failure),
+        _ => Err(Failure::failed("the target gives no samples")),
+    }
+}
+
+fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
+    let mut source = match watch::open(target, login) {
+        Ok(source) => source,
+        Err(failure) => {
+            let _ = sender.send(Message::Failed(failure));
+            return;
+        }
+    };
+    let about = source.about();
+    let mut message = Message::Opened(about.target.clone(), about.version.clone());
+    while sender.send(message).is_ok() {
+        std::thread::sleep(until_next_second(watch::now_us()));
+        message = match source.sample() {
+            Ok(sample) => Message::Sample(sample),
+            Err(trouble) => Message::Trouble(trouble.to_string()),
+        };
+    }
+}
+
+/// Returns the time to the next whole second.
+fn until_next_second(now_us: u64) -> Duration {
+    Duration::from_micros(1_000_000 - now_us % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_taken_at_whole_seconds() {
+        for (now, wait) in [(0, 1_000_000), (1, 999_999), (1_999_999, 1), (2_500_000, 500_000)] {
+            assert_eq!(until_next_second(now), Duration::from_micros(wait));
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_not_there_is_one_failure() {
+        let failure = start("nowhere".to_owned(), LoginFlags::default()).unwrap_err();
+        assert!(failure.to_string().contains("nowhere"), "{failure}");
+    }
+}

@@ -1,0 +1,162 @@
+//! The loop: samples and keys in, pictures out. The terminal is restored however it ends.
+
+use super::draw::draw;
+use super::sampler::{self, Message};
+use super::state::{Key, State};
+use crate::failure::{Failure, Outcome};
+use crate::stop;
+use crate::watch::{LoginFlags, now_us};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::io::IsTerminal;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// How long a key or a signal may wait.
+const REST: Duration = Duration::from_millis(100);
+
+/// Restores the terminal when it is dropped.
+struct Restore;
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows a target until the user quits.
+pub(crate) fn run(target: String, login: LoginFlags) -> Outcome {
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
+    }
+    let (target, version, messages) = sampler::start(target, login)?;
+    stop::install();
+    let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
+    // It also restores the terminal when this program panics.
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let restore = Restore;
+    let mut state = State::new(target, version);
+    let mut drawn = Instant::now() - REST;
+    while !stop::asked() {
+        let changed = take_all(&mut state, &messages)?;
+        if changed || drawn.elapsed() >= Duration::from_secs(1) {
+            terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
+            drawn = Instant::now();
+        }
+        if event::poll(REST).map_err(broken)? {
+            let key = match event::read().map_err(broken)? {
+                Event::Key(pressed) if pressed.kind != KeyEventKind::Release => key_of(pressed),
+                _ => None,
+            };
+            if key.is_some_and(|key| !state.key(key)) {
+                break;
+            }
+            terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
+        }
+    }
+    drop(restore);
+    Ok(())
+}
+
+/// Takes all messages that are there. Returns whether there were any.
+fn take_all(state: &mut State, messages: &Receiver<Message>) -> Outcome<bool> {
+    let mut any = false;
+    loop {
+        match messages.try_recv() {
+            Ok(message) => take(state, message)?,
+            Err(TryRecvError::Empty) => return Ok(any),
+            Err(TryRecvError::Disconnected) => {
+                return Err(Failure::failed("the target gives no samples any more"));
+            }
+        }
+        any = true;
+    }
+}
+
+fn take(state: &mut State, message: Message) -> Outcome {
+    match message {
+        Message::Sample(sample) => state.take(sample),
+        Message::Trouble(why) => state.fail(now_us(), why),
+        Message::Opened(..) => {}
+        Message::Failed(failure) => return Err(failure),
+    }
+    Ok(())
+}
+
+/// Returns what a key means; `None` if nothing.
+fn key_of(pressed: KeyEvent) -> Option<Key> {
+    match pressed.code {
+        KeyCode::Char('c' | 'd') if pressed.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
+        KeyCode::Char('q' | 'Q') => Some(Key::Quit),
+        KeyCode::Esc => Some(Key::Escape),
+        KeyCode::Char('p' | ' ') => Some(Key::Pause),
+        KeyCode::Char('?' | 'h') | KeyCode::F(1) => Some(Key::Help),
+        KeyCode::Right | KeyCode::Down | KeyCode::Tab | KeyCode::Char('l') => Some(Key::Next),
+        KeyCode::Left | KeyCode::Up | KeyCode::BackTab => Some(Key::Previous),
+        KeyCode::Char(digit) => digit.to_digit(10).map(|digit| Key::Number(digit as usize)),
+        _ => None,
+    }
+}
+
+/// Samples a target for some seconds, and returns the picture as text.
+pub(crate) fn print(
+    target: String,
+    login: LoginFlags,
+    size: (u16, u16),
+    view: usize,
+    length: Duration,
+) -> Outcome<String> {
+    let (target, version, messages) = sampler::start(target, login)?;
+    let mut state = State::new(target, version);
+    state.key(Key::Number(view));
+    let begin = Instant::now();
+    while begin.elapsed() < length {
+        match messages.recv_timeout(REST) {
+            Ok(message) => take(&mut state, message)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::failed("the target gives no samples any more"));
+            }
+        }
+    }
+    Ok(picture(&state, size, now_us()))
+}
+
+/// Returns what a terminal of this size would show, as text.
+pub(crate) fn picture(state: &State, (columns, rows): (u16, u16), now_us: u64) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
+    let Ok(_) = terminal.draw(|frame| draw(frame, state, now_us));
+    text_of(terminal.backend().buffer())
+}
+
+fn text_of(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let line = |y: u16| {
+        (0..area.width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect::<String>()
+    };
+    (0..area.height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_their_meaning() {
+        for (code, modifiers, key) in [
+            (KeyCode::Char('q'), KeyModifiers::NONE, Some(Key::Quit)),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL, Some(Key::Quit)),
+            (KeyCode::Char('c'), KeyModifiers::NONE, None),
+            (KeyCode::Char('p'), KeyModifiers::NONE, Some(Key::Pause)),
+            (KeyCode::Char('?'), KeyModifiers::NONE, Some(Key::Help)),
+            (KeyCode::Right, KeyModifiers::NONE, Some(Key::Next)),
+            (KeyCode::Left, KeyModifiers::NONE, Some(Key::Previous)),
+            (KeyCode::Char('3'), KeyModifiers::NONE, Some(Key::Number(3))),
+            (KeyCode::Home, KeyModifiers::NONE, None),
+        ] {
+            assert_eq!(key_of(KeyEvent::new(code, modifiers)), key, "{code:?}");
+        }
+    }
+}

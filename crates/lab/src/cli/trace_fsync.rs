@@ -1,4 +1,4 @@
-//! `millpond trace-fsync (PID | DIR)`: syncs by file and reason, how long they took, over time.
+//! `millpond trace-fsync (PID | TARGET)`: syncs by file and reason, how long they took, over time.
 
 use super::print;
 use crate::failure::Outcome;
@@ -6,6 +6,7 @@ use crate::result::write_json;
 use crate::run_dir::check_writable;
 use crate::trace_fsync::{self, Request};
 use crate::units::parse_time;
+use crate::watch::LoginFlags;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,9 +16,11 @@ const COLUMNS: usize = 150;
 /// Show which files are synced, why, how often and how long it takes
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceFsync {
-    /// A process number, or the directory of a database of Millpond or of a MariaDB server with one
-    #[arg(value_name = "PID|DIR")]
+    /// A process number, mysql://user@host:port/, or a database's or a MariaDB server's directory
+    #[arg(value_name = "PID|TARGET")]
     target: String,
+    #[command(flatten)]
+    login: LoginFlags,
     /// How long to trace a process; of a directory, so much of the end of its recording
     #[arg(long, value_name = "S", value_parser = parse_time, default_value = "10")]
     seconds: Duration,
@@ -39,7 +42,7 @@ impl TraceFsync {
         }
         let request =
             Request { target: self.target, length: self.seconds, step_us: self.step, strace: self.strace };
-        let trace = trace_fsync::trace(&request)?;
+        let trace = trace_fsync::trace(&request, &self.login)?;
         print(&trace_fsync::text(&trace, columns()));
         match &self.json {
             Some(file) => write_json(file, &format!("{:#}\n", trace_fsync::json(&trace))),

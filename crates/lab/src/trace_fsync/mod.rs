@@ -1,10 +1,13 @@
 //! `millpond trace-fsync`: which files a process syncs, why, how often and how long.
 //!
-//! There are three ways. A database of Millpond counts its syncs itself ([`own`]). Any other
+//! There are four ways. A database of Millpond counts its syncs itself ([`own`]). Any other
 //! process is watched through the kernel's tracepoints of system calls ([`watch`], by an instance
 //! of tracing from [`tracefs`]), which needs root; or by strace ([`strace`]), if the user asks for
-//! it. [`line`] reads the kernel's events, [`pairing`] makes syncs of them, [`result`] adds them
-//! up, [`purpose`] says what a file is for, [`histogram`] and [`show`] print.
+//! it. A server that is named by its URL is watched so too, if it runs here; else its own summary
+//! of files is read ([`server`]).
+//!
+//! [`line`] reads the kernel's events, [`pairing`] makes syncs of them, [`result`] adds them up,
+//! [`purpose`] says what a file is for, [`histogram`] and [`show`] print.
 
 mod histogram;
 mod line;
@@ -13,6 +16,7 @@ mod pairing;
 mod process;
 mod purpose;
 mod result;
+mod server;
 mod show;
 mod strace;
 #[cfg(test)]
@@ -23,6 +27,7 @@ mod watch;
 use crate::failure::{Failure, Outcome};
 use crate::run_dir::existing_database;
 use crate::stop;
+use crate::watch::LoginFlags;
 use process::Process;
 use result::Trace;
 use std::path::{Path, PathBuf};
@@ -36,7 +41,7 @@ const IN_DATADIR: &str = "#millpond";
 /// What is traced, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// A process number, or a directory.
+    /// A process number, a directory, or the URL of a server.
     pub(crate) target: String,
     /// For how long; of a directory, how much of the end of its recording.
     pub(crate) length: Duration,
@@ -51,22 +56,30 @@ pub(crate) struct Request {
 enum Target {
     Process(u32),
     Database(PathBuf),
+    Server,
 }
 
-/// Traces.
-pub(crate) fn trace(request: &Request) -> Outcome<Trace> {
+/// Traces. `login` is for servers.
+pub(crate) fn trace(request: &Request, login: &LoginFlags) -> Outcome<Trace> {
     match target(&request.target)? {
+        Target::Server if request.strace => {
+            Err(Failure::misuse("--strace is for processes: give the number of the server's process"))
+        }
+        Target::Server => server::trace(request, login),
         Target::Process(pid) => of_process(Process(pid), request),
         Target::Database(dir) => of_database(&dir, request),
     }
 }
 
-/// Returns what a target means: digits are a process; everything else is a directory, of a database
-/// or of a server that has one.
+/// Returns what a target means: digits are a process, `://` is in a URL; everything else is a
+/// directory, of a database or of a server that has one.
 fn target(text: &str) -> Outcome<Target> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && !Path::new(text).exists() {
         let pid = text.parse().map_err(|_| Failure::misuse(format!("there is no process {text}")))?;
         return Ok(Target::Process(pid));
+    }
+    if text.contains("://") {
+        return Ok(Target::Server);
     }
     let dir = Path::new(text);
     let inside = dir.join(IN_DATADIR);

@@ -170,8 +170,9 @@ fn only_the_end_of_a_recording_is_traced() {
 }
 
 #[test]
-fn targets_are_processes_and_directories() {
+fn targets_are_processes_directories_and_servers() {
     assert_eq!(target("4242").unwrap(), Target::Process(4242));
+    assert_eq!(target("mysql://root@localhost/").unwrap(), Target::Server);
     for (text, word) in
         [("99999999999", "99999999999"), ("nowhere", "nowhere"), ("", "directory"), ("/proc", "/proc")]
     {

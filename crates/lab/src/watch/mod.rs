@@ -20,7 +20,7 @@ mod target;
 mod tests;
 mod version;
 
-pub(crate) use connection::Trouble;
+pub(crate) use connection::{Connection, Trouble};
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
 pub(crate) use login::LoginFlags;
@@ -110,6 +110,17 @@ pub(crate) fn open(target: &str, flags: &LoginFlags) -> Outcome<Box<dyn Source>>
             Ok(Box::new(source.map_err(|trouble| Failure::failed(trouble.to_string()))?))
         }
         Target::Directory(dir) => Ok(Box::new(directory::Directory::open(&dir)?)),
+    }
+}
+
+/// Connects to a server, for statements of one's own.
+pub(crate) fn connect(target: &str, flags: &LoginFlags) -> Outcome<Connection> {
+    match Target::parse(target).map_err(Failure::misuse)? {
+        Target::Server(address) => {
+            let connection = Connection::open(&login::Login::find(&address, flags)?);
+            connection.map_err(|trouble| Failure::failed(trouble.to_string()))
+        }
+        Target::Directory(dir) => Err(Failure::misuse(format!("{} is no server", dir.display()))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `millpond trace-fsync` on a live server, with tables of InnoDB and of Millpond under a small
-//! load: from outside by the kernel's tracepoints, where this machine lets us, and from the
-//! engine's own recorder, also after the server is killed.
+//! load: from outside by the kernel's tracepoints, where this machine lets us, by the server's URL,
+//! and from the engine's own recorder, also after the server is killed. `millpond top` shows both.
 
 use super::server::{self, Server};
 use super::{output, target};
@@ -24,10 +24,12 @@ const REFUSALS: [&str; 3] = ["needs root", "no tracing", "no tracepoints"];
 /// Runs the test in a directory of its own.
 pub(super) fn run(dir: &Path) -> Result<(), String> {
     let program = build()?;
-    let server = server::start(dir, LIFE, &[])?;
+    let server = server::start(dir, LIFE, &["--performance-schema=ON"])?;
     let outcome = Load::start(&server).and_then(|load| {
         let outcome = from_outside(&program, &server);
+        let outcome = outcome.and_then(|()| by_url(&program, &server));
         let outcome = outcome.and_then(|()| from_inside(&program, &server, Some(&load)));
+        let outcome = outcome.and_then(|()| pictures(&program, &server));
         outcome.and_then(|()| after_a_kill(&program, &server))
     });
     if outcome.is_err() {
@@ -103,6 +105,39 @@ fn from_outside(program: &Path, server: &Server) -> Result<(), String> {
     }
     println!("ok      trace-fsync of a process: {innodb} syncs of InnoDB's log, {millpond} of Millpond's");
     Ok(())
+}
+
+/// Traces the server by its URL. It counts commits; without rights its summary of files is used.
+fn by_url(program: &Path, server: &Server) -> Result<(), String> {
+    let url = url(server);
+    let trace = trace(program, &url, "2")?;
+    let (way, notes) = (trace["way"].as_str().unwrap_or_default(), trace["notes"].to_string());
+    let known = ["tracepoints", "performance_schema"].contains(&way);
+    if !known || trace["syncs"].as_u64() == Some(0) || !notes.contains("for each sync") {
+        return Err(format!("trace-fsync {url}: {trace:#}"));
+    }
+    println!("ok      trace-fsync of a server's URL, by its {way}");
+    Ok(())
+}
+
+/// Looks at the server and at the engine's directory with `millpond top`.
+fn pictures(program: &Path, server: &Server) -> Result<(), String> {
+    for target in [url(server), server.data().join("#millpond").display().to_string()] {
+        let mut command = Command::new(program);
+        command.args(["top", &target, "--print", "80x24", "--seconds", "3"]);
+        let picture = output(&mut command)?;
+        let shown =
+            picture.contains("checkpoint age") && picture.contains(" of ") && !picture.contains("no sample");
+        if !shown || picture.lines().count() != 24 {
+            return Err(format!("top {target} shows:\n{picture}"));
+        }
+        println!("ok      top {target}");
+    }
+    Ok(())
+}
+
+fn url(server: &Server) -> String {
+    format!("mysql://root@localhost/?socket={}", server.socket.display())
 }
 
 /// Traces the data directory: commits and their syncs, with reasons.

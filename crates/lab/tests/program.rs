@@ -67,7 +67,7 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("top nowhere", "--print"),
         ("trace-fsync . --step 0", "--step"),
         ("trace-fsync . --json no/such/file.json", "no/such"),
-        ("collect x", "collect"),
+        ("collect x", "--out"),
     ] {
         let complaint = scratch.refused(2, args);
         assert!(complaint.contains(word), "millpond {args} does not name {word:?}: {complaint}");

@@ -273,6 +273,21 @@ impl LockTable {
         true
     }
 
+    /// Releases a row lock whose work the row's version does from now on, unless another
+    /// transaction waits in its queue: that one would get the lock, and the version would exclude
+    /// it all the same. REQUIRES: as [`LockTable::release_row`].
+    pub(crate) fn release_row_for_version(&self, owner: &Owner, tree: TreeId, key: &[u8]) {
+        let key = LockKey::row(tree, key);
+        let mut woken = WakeList::default();
+        let mut queues = self.lock_shard(&key);
+        let Some(queue) = queues.get_mut(&key).filter(|queue| !queue.has_waiters()) else { return };
+        let Some(bytes) = owner.forget(&key) else { return };
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        queue.release(owner.txn);
+        self.settle(&mut queues, &key, &mut woken);
+    }
+
     pub(super) fn release_chunks(&self, owner: &Owner, chunks: Vec<Vec<LockKey>>) {
         for chunk in chunks {
             let rows = chunk.iter().filter(|key| key.is_row()).count();

@@ -226,7 +226,7 @@ impl Txns {
                 // The row's version is the lock now, as that of a short value. If the statement is
                 // undone, nothing stays locked.
                 if newly_locked {
-                    self.locks.release_row(owner, tree.id, key);
+                    self.locks.release_row_for_version(owner, tree.id, key);
                 }
                 wrote
             }

@@ -261,28 +261,28 @@ fn on_a_full_disk_a_snapshot_stops_writers_before_it_stops_the_checkpoint() {
     a_snapshot_on_a_full_disk();
 }
 
-/// A rollback waits for pages that others may free, so these are admitted although the reserve is
-/// spent. A snapshot keeps purge from making their undo unnecessary. They filled the log up to the
-/// hard mark. Then purge had no room in the log either, and nothing could be written any more, not
-/// even after the end of the snapshot.
-#[test]
-fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
-    let disk = MemDisk::default();
+/// Rows of which each is replaced by a short one, and then rolled back.
+const LONG_ROWS: u64 = 300;
+
+fn long_row(n: u64) -> Vec<u8> {
+    if n < LONG_ROWS { vec![n as u8; 700] } else { vec![n as u8; 100] }
+}
+
+/// Makes a rollback that needs pages on a full disk. Returns the database, the table and the number
+/// of rows; `None` if the disk was not full enough: a root that came while purge had work has spent
+/// the reserve, and then others were refused before the leaves were full.
+fn rollback_that_finds_no_page(disk: &MemDisk) -> Option<(Db, Table, u64)> {
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     let t = db.create_table("t").unwrap();
-    let (long, count) = (300, 12_000);
-    let row = |n: u64| if n < long { vec![n as u8; 700] } else { vec![n as u8; 100] };
+    let count = 12_000;
     for first in (0..count).step_by(100) {
         let mut tx = db.begin().unwrap();
-        (first..first + 100).for_each(|n| tx.put(&t, &key(n), &row(n)).unwrap());
+        (first..first + 100).for_each(|n| tx.put(&t, &key(n), &long_row(n)).unwrap());
         tx.commit().unwrap();
     }
-    let txns = &db.core.engine.txns;
-    until("the end of purge", || txns.history() == 0);
-    let context =
-        || format!("{} of the disk in use, age {}", disk.used(), figure(&db, "checkpoint_age_bytes"));
+    until("the end of purge", || db.core.engine.txns.history() == 0);
     let mut shrinks = db.begin().unwrap();
-    (0..long).for_each(|n| shrinks.put(&t, &key(n), b"short").unwrap());
+    (0..LONG_ROWS).for_each(|n| shrinks.put(&t, &key(n), b"short").unwrap());
     // Its undo has its file, and others take the space of the long rows, up to the last byte of
     // each leaf.
     db.checkpoint().unwrap();
@@ -291,7 +291,7 @@ fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
     while refused < 8 {
         let mut tx = db.begin().unwrap();
         let len = if refused < 4 { 100 } else { 10 };
-        match unless_full(tx.put(&t, &key(next), &vec![1; len]), &context) {
+        match unless_full(tx.put(&t, &key(next), &vec![1; len]), &|| "filling".into()) {
             Ok(()) => refused = 0,
             Err(_) => refused += 1,
         }
@@ -299,7 +299,26 @@ fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
         next += 1;
     }
     shrinks.rollback();
-    until("a rollback that finds no page", || crate::checkpoint::Unfinished::undo_files(&**txns).waits);
+    let waits = || crate::checkpoint::Unfinished::undo_files(&*db.core.engine.txns).waits;
+    until("a rollback that ends or finds no page", || waits() || figure(&db, "aborted_transactions") == 0);
+    waits().then_some((db, t, next))
+}
+
+/// A rollback waits for pages that others may free, so these are admitted although the reserve is
+/// spent. A snapshot keeps purge from making their undo unnecessary. They filled the log up to the
+/// hard mark. Then purge had no room in the log either, and nothing could be written any more, not
+/// even after the end of the snapshot.
+#[test]
+fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
+    let made = (0..10).find_map(|_| {
+        let disk = MemDisk::default();
+        rollback_that_finds_no_page(&disk).map(|made| (disk, made))
+    });
+    let (disk, (db, t, next)) = made.expect("ten rollbacks found pages");
+    let txns = &db.core.engine.txns;
+    let context =
+        || format!("{} of the disk in use, age {}", disk.used(), figure(&db, "checkpoint_age_bytes"));
+    let (long, row) = (LONG_ROWS, long_row);
     let reader = db.begin().unwrap();
     assert!(reader.get(&t, &key(long)).unwrap().is_some());
     let delete = |n| {

@@ -69,7 +69,8 @@ fn text(row: &Row, at: usize) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// Returns the rows of SHOW INDEX: among them `Non_unique` (1), `Key_name` (2), `Column_name` (4).
+/// Returns the rows of SHOW INDEX: among them `Non_unique` (1), `Key_name` (2), `Column_name` (4) and
+/// `Sub_part` (7).
 fn parts_of_indexes(client: &mut Client, table: &str) -> Vec<Row> {
     let answer = client.run(&format!("SHOW INDEX FROM {table}"));
     answer.map(|answer| answer.rows().to_vec()).unwrap_or_default()
@@ -82,6 +83,12 @@ pub(crate) fn secondary_indexes(client: &mut Client, table: &str) -> Vec<String>
     names.dedup();
     names.retain(|name| name != "`PRIMARY`");
     names
+}
+
+/// Returns the names, quoted, of the indexes that have only the beginning of a column.
+pub(crate) fn prefix_indexes(client: &mut Client, table: &str) -> Vec<String> {
+    let parts = parts_of_indexes(client, table);
+    parts.iter().filter(|part| !text(part, 7).is_empty()).map(|part| format!("`{}`", text(part, 2))).collect()
 }
 
 /// Returns the columns of the unique keys of a table.

@@ -145,6 +145,13 @@ impl World {
             .unwrap_or_default()
     }
 
+    /// Returns the names, quoted, of the indexes that have only the beginning of a column.
+    pub(crate) fn prefix_indexes(&self, table: &str) -> Vec<String> {
+        connect(&self.socket, 0)
+            .map(|mut client| plan::prefix_indexes(&mut client, table))
+            .unwrap_or_default()
+    }
+
     /// Returns the columns of the unique keys of a table.
     pub(crate) fn unique_columns(&self, table: &str) -> Vec<String> {
         connect(&self.socket, 0)

@@ -50,7 +50,8 @@ fn listen(on_first: impl Fn() + Send + 'static) {
     });
 }
 
-fn leave() -> ! {
+/// Deletes what the process made and has not yet decided to keep, and ends it with status 1.
+pub(crate) fn leave() -> ! {
     for dir in MADE.lock().iter().flat_map(|made| made.iter()) {
         let _ = (0..DELETE_ATTEMPTS).any(|_| std::fs::remove_dir_all(dir).is_ok());
     }

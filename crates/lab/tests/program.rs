@@ -75,6 +75,21 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
     assert_eq!(scratch.names(), Vec::<String>::new(), "misuse leaves nothing behind");
 }
 
+/// `millpond inspect DIR log > FILE` on a full disk wrote half of the text and ended with status 0.
+#[test]
+fn output_that_cannot_be_written_is_a_failure_and_a_reader_that_has_ended_is_none() {
+    let scratch = Scratch::new("output");
+    let mut command = scratch.command("explain --list");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let complaint = "millpond: cannot write the output: No space left on device (os error 28)\n";
+    assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(1), complaint));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let out = scratch.command("explain --list").stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(0), ""));
+}
+
 #[test]
 fn every_command_and_flag_has_a_line_of_help() {
     let scratch = Scratch::new("help");

@@ -14,12 +14,12 @@ mod run;
 mod top;
 mod trace_fsync;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
 use crate::run_dir::existing_database;
 use crate::stop;
 use clap::{ArgAction, Parser, Subcommand};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -95,11 +95,16 @@ impl Cli {
     }
 }
 
-/// Prints to stdout. If the reader has ended (`| head`), this is no failure.
+/// Prints to stdout. If the reader has ended (`| head`), this is no failure. If the text cannot be
+/// written for another reason, such as a full disk, the program ends with status 1.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        crate::complain(&Failure::failed(format!("cannot write the output: {error}")));
+        stop::leave();
+    }
 }
 
 /// Opens an existing database.

@@ -6,7 +6,7 @@
 //! threads that need a free frame get none.
 
 /// Page writers that work at the same time.
-pub const WRITERS: u64 = 2;
+pub const WRITERS: usize = 2;
 
 /// The part of the writers' time that is left to reads and commits: a device serves them better if
 /// it has a pause.

@@ -54,8 +54,8 @@ impl Worker {
         Worker::Recorder,
     ];
 
-    /// The page writers: one for each area of the doublewrite.
-    pub(super) const WRITERS: [Worker; 2] = [Worker::FirstWriter, Worker::SecondWriter];
+    /// The page writers: as many as `pace` counts, and one for each area of the doublewrite.
+    pub(super) const WRITERS: [Worker; pace::budget::WRITERS] = [Worker::FirstWriter, Worker::SecondWriter];
 
     fn name(self) -> &'static str {
         match self {

@@ -31,8 +31,9 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MPONDDBW";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 4096;
-/// Areas of the file: so many batches are under way at once.
+/// Areas of the file: so many batches are under way at once. The number is part of the format.
 pub(super) const AREAS: usize = 2;
+const _: () = assert!(AREAS == pace::budget::WRITERS, "each page writer has a batch under way");
 
 /// The newest valid copy of each page: its LSN, and its offset in the file.
 pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;

@@ -96,6 +96,24 @@ fn each_broken_file_is_named() {
     }
 }
 
+/// A directory with a foreign file `root` and nothing else was said to have no log.
+#[test]
+fn a_foreign_root_is_named_before_what_is_missing_besides() {
+    let top = Dir::new("foreign");
+    for (name, bytes, wanted) in [
+        ("short", &b"rubbish"[..], "DB/root is not the root of a database"),
+        ("foreign", &[b'x'; 8192][..], "DB/root is not the root of a database"),
+        ("empty", &[0; 8192][..], "DB/root is damaged: neither of its two slots is whole"),
+    ] {
+        let dir = top.0.join(name);
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("root"), bytes).unwrap();
+        let (_, text) = refused(&options(), &dir);
+        assert!(text.starts_with(wanted), "{name}: {text}");
+        assert_eq!(fs::read(dir.join("root")).unwrap(), bytes, "it is not changed");
+    }
+}
+
 /// If the redo directory is not given, opening names what is missing, and a later opening finds
 /// everything.
 #[test]

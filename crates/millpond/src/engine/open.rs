@@ -99,7 +99,13 @@ impl Opening<'_> {
             check_unclaimed(vfs, paths)?;
         }
         let mut locks = vec![take_lock(vfs, dir, None)?];
-        sync_existing(vfs, dir, paths, metrics)?;
+        if let Err(error) = sync_existing(vfs, dir, paths, metrics) {
+            // Of a directory whose root is no root this is said, not that it has no log either.
+            return Err(match RootFile::open(vfs, &paths.root, metrics) {
+                Err(root @ (Error::Foreign { .. } | Error::Corrupt { .. })) => root,
+                _ => error,
+            });
+        }
         match RootFile::open(vfs, &paths.root, metrics)? {
             None => create(vfs, paths, options, metrics, &mut locks)?,
             Some((_, root)) => claim_existing(vfs, paths, root.db_id, metrics, &mut locks)?,

@@ -9,7 +9,7 @@ use crate::error::{Error, Poison};
 use crate::page::header;
 use base::codec::fixed::{get_u64, set_u64};
 use base::prng::Prng;
-use base::sync::{Parker, spawn, spin};
+use base::sync::{JoinHandle, Parker, spawn, spin};
 use base::{Lsn, PageNo};
 use file::{PAGE, PageFile};
 use metrics::{M, Metrics};
@@ -387,6 +387,31 @@ fn the_cleaner_is_woken_when_half_of_the_reserve_is_used() {
     assert!(w.cleaner.park_for(std::time::Duration::ZERO), "8 are free");
 }
 
+/// Starts a thread that sweeps and cleans until it is told to stop.
+fn start_cleaner(w: &World, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let (pool, file, stop) = (Arc::clone(&w.pool), Arc::clone(&w.file), Arc::clone(stop));
+    let work = move || {
+        while !stop.load(Ordering::Relaxed) {
+            for page in pool.sweep(4, 8).dirty {
+                clean(&pool, &file, page);
+            }
+            pool.sweep(4, 1);
+            std::thread::yield_now();
+        }
+    };
+    spawn("cleaner", work).unwrap()
+}
+
+/// Cleans all pages, and returns how many changes are in them.
+fn count_changes(w: &World, pages: u32) -> u64 {
+    let of_page = |page| {
+        let n = get_u64(&w.fetch(page).read(), COUNTER);
+        w.clean(page);
+        n
+    };
+    (0..pages).map(of_page).sum()
+}
+
 /// Eight threads use twelve times as many pages as there are frames, with one cleaner. No change is
 /// lost, and no thread waits for ever.
 #[test]
@@ -415,31 +440,11 @@ fn no_change_is_lost_in_a_pool_much_smaller_than_the_data() {
             spawn("user", work).unwrap()
         })
         .collect();
-    let cleaner = {
-        let (pool, file, stop) = (Arc::clone(&w.pool), Arc::clone(&w.file), Arc::clone(&stop));
-        let work = move || {
-            while !stop.load(Ordering::Relaxed) {
-                let swept = pool.sweep(4, 8);
-                for page in swept.dirty {
-                    clean(&pool, &file, page);
-                }
-                pool.sweep(4, 1);
-                std::thread::yield_now();
-            }
-        };
-        spawn("cleaner", work).unwrap()
-    };
+    let cleaner = start_cleaner(&w, &stop);
     threads.into_iter().for_each(|t| t.join().unwrap());
     stop.store(true, Ordering::Relaxed);
     cleaner.join().unwrap();
-    let found: u64 = (0..PAGES as u32)
-        .map(|page| {
-            let n = get_u64(&w.fetch(page).read(), COUNTER);
-            w.clean(page);
-            n
-        })
-        .sum();
-    assert_eq!(found, lsn.load(Ordering::Relaxed) - 1);
+    assert_eq!(count_changes(&w, PAGES as u32), lsn.load(Ordering::Relaxed) - 1);
     assert!(w.metrics.get(M::FrameEvictions) > 100);
     assert_eq!((w.pool.dirty_pages(), w.pool.writing_pages()), (0, 0));
 }

@@ -158,19 +158,7 @@ fn no_change_is_lost_while_the_pool_gets_other_sizes() {
         spawn("user", work).unwrap()
     };
     let users: Vec<_> = (0..5).map(user).collect();
-    let cleaner = {
-        let (pool, file, stop) = (Arc::clone(&w.pool), Arc::clone(&w.file), Arc::clone(&clean_no_more));
-        let work = move || {
-            while !stop.load(Ordering::Relaxed) {
-                for page in pool.sweep(4, 8).dirty {
-                    clean(&pool, &file, page);
-                }
-                pool.sweep(4, 1);
-                std::thread::yield_now();
-            }
-        };
-        spawn("cleaner", work).unwrap()
-    };
+    let cleaner = start_cleaner(&w, &clean_no_more);
     let mut rng = Prng::new(7);
     for _ in 0..100 {
         let frames = rng.between(9, 500) as usize;
@@ -184,14 +172,7 @@ fn no_change_is_lost_while_the_pool_gets_other_sizes() {
     users.into_iter().for_each(|thread| thread.join().unwrap());
     clean_no_more.store(true, Ordering::Relaxed);
     cleaner.join().unwrap();
-    let found: u64 = (0..PAGES as u32)
-        .map(|page| {
-            let n = get_u64(&w.fetch(page).read(), COUNTER);
-            w.clean(page);
-            n
-        })
-        .sum();
-    assert_eq!(found, lsn.load(Ordering::Relaxed) - 1);
+    assert_eq!(count_changes(&w, PAGES as u32), lsn.load(Ordering::Relaxed) - 1);
     assert_eq!((w.pool.dirty_pages(), w.pool.writing_pages()), (0, 0));
 }
 

@@ -8,7 +8,7 @@
 //! goes on when the database is poisoned.
 
 use crate::error::{Error, Result};
-use metrics::recording::{Moment, Recording, Writer};
+use metrics::recording::{Moment, Recording, Unreadable, Writer};
 use metrics::{M, Metrics, Snapshot};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -192,7 +192,10 @@ pub(crate) fn read(vfs: &Vfs, dir: &Path) -> Result<Recording> {
         return Err(Error::corrupt(&path, what));
     }
     let bytes = read_part(&*file, 0, length as usize).map_err(|e| Error::io("read", &path, e))?;
-    Recording::new(bytes).map_err(|damaged| Error::corrupt(&path, damaged.to_string()))
+    Recording::new(bytes).map_err(|why| match why {
+        Unreadable::Damaged => Error::corrupt(&path, why.to_string()),
+        Unreadable::OtherVersion => Error::Foreign { file: path, what: why.to_string() },
+    })
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ fn of_database(dir: &Path, request: &Request) -> Outcome<Trace> {
         let flag = if request.strace { "--strace" } else { "--step" };
         return Err(Failure::misuse(format!("{flag} is for processes, and {name} is a directory")));
     }
-    let recording = millpond::inspect::recording(dir)?;
+    let recording = crate::watch::recording(dir)?;
     let trace = own::trace(&recording, request.length);
     let trace = trace.map_err(|why| Failure::failed(format!("{name} cannot be traced: {why}")))?;
     Ok(Trace { target: name.to_string(), ..trace })

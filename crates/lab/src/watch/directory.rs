@@ -76,3 +76,34 @@ impl Source for Directory {
         Ok(Sample { unix_us: last.unix_us, values: of_millpond::values(&last.metrics) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    /// A recording of another version was said to be damaged.
+    #[test]
+    fn a_recorder_that_cannot_be_read_is_named_with_the_reason() {
+        let scratch = Scratch::new("watch-recorder");
+        let dir = scratch.0.join("db");
+        millpond::Options::new().buffer_pool_bytes(16 << 20).open(&dir).unwrap().close().unwrap();
+        let file = dir.join("recorder");
+        let whole = std::fs::read(&file).unwrap();
+        assert!(Directory::open(&dir).is_ok());
+        let newer = [b"MILLREC2", &whole[8..]].concat();
+        for (bytes, status, wanted) in [
+            (newer, 2, "recorder is a recording of metrics by another version of this program"),
+            (b"rubbish".to_vec(), 1, "recorder is damaged: it is no recording of metrics"),
+            (Vec::new(), 1, "recorder is damaged: it is no recording of metrics"),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            let failure = Directory::open(&dir).unwrap_err();
+            assert!(failure.to_string().contains(wanted), "{failure}");
+            assert_eq!(matches!(failure, Failure::Misuse(_)), status == 2, "{failure}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        let failure = Directory::open(&dir).unwrap_err();
+        assert!(failure.to_string().contains("never open with a flight recorder"), "{failure}");
+    }
+}

@@ -37,6 +37,7 @@ pub(super) const HEAD_BYTES: usize = 64 << 10;
 /// The length of a chunk, bytes. Any sample fits.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
+/// Its last byte is the version of the format, a digit.
 const MAGIC: &[u8; 8] = b"MILLREC1";
 const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Bytes before the part of the head that its checksum covers.
@@ -99,6 +100,15 @@ impl Head {
         }
         Some(Head { chunks, db_id, schema: String::from_utf8(schema.to_vec()).ok()? })
     }
+}
+
+/// Tells whether the bytes are a recording in the format of another version.
+pub(super) fn is_of_another_version(bytes: &[u8]) -> bool {
+    let ours = MAGIC.split_last();
+    let theirs = bytes.get(..MAGIC.len()).and_then(<[u8]>::split_last);
+    ours.zip(theirs).is_some_and(|((our_version, our_name), (version, name))| {
+        name == our_name && version != our_version && version.is_ascii_digit()
+    })
 }
 
 /// Returns the head of chunk `number`.

@@ -17,5 +17,5 @@ mod read;
 mod tests;
 mod write;
 
-pub use read::{Damaged, Recording, Sample, Samples};
+pub use read::{Recording, Sample, Samples, Unreadable};
 pub use write::{Moment, Piece, Writer};

@@ -2,22 +2,30 @@
 
 use super::cells::{Schema, Translation};
 use super::delta;
-use super::layout::{CHUNK_BYTES, HEAD_BYTES, Head, Kind, Records, chunk_number};
+use super::layout::{CHUNK_BYTES, HEAD_BYTES, Head, Kind, Records, chunk_number, is_of_another_version};
 use crate::snapshot::Snapshot;
 use base::codec::Reader;
 use std::fmt;
 
-/// The bytes are no recording, or its head is damaged.
+/// Why bytes are no recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damaged;
+pub enum Unreadable {
+    /// They never were one, or their head is damaged.
+    Damaged,
+    /// The format is that of another version.
+    OtherVersion,
+}
 
-impl fmt::Display for Damaged {
+impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is no recording of metrics, or its head is damaged")
+        f.write_str(match self {
+            Unreadable::Damaged => "it is no recording of metrics, or its head is damaged",
+            Unreadable::OtherVersion => "is a recording of metrics by another version of this program",
+        })
     }
 }
 
-impl std::error::Error for Damaged {}
+impl std::error::Error for Unreadable {}
 
 /// A recording in memory.
 #[derive(Clone, Debug)]
@@ -47,9 +55,12 @@ pub struct Sample {
 
 impl Recording {
     /// Reads a recording. A damaged chunk costs its samples from the damage on.
-    pub fn new(bytes: Vec<u8>) -> Result<Recording, Damaged> {
-        let head = Head::decode(&bytes).ok_or(Damaged)?;
-        let schema = Schema::parse(&head.schema).ok_or(Damaged)?;
+    pub fn new(bytes: Vec<u8>) -> Result<Recording, Unreadable> {
+        if is_of_another_version(&bytes) {
+            return Err(Unreadable::OtherVersion);
+        }
+        let head = Head::decode(&bytes).ok_or(Unreadable::Damaged)?;
+        let schema = Schema::parse(&head.schema).ok_or(Unreadable::Damaged)?;
         let places = (0..head.chunks as usize).map(|slot| HEAD_BYTES + slot * CHUNK_BYTES);
         let mut chunks: Vec<(u64, usize)> = places
             .filter_map(|at| Some((chunk_number(head.db_id, bytes.get(at..)?)?, at)))

@@ -69,8 +69,8 @@ fn text(row: &Row, at: usize) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// Returns the rows of SHOW INDEX: among them `Non_unique` (1), `Key_name` (2), `Column_name` (4) and
-/// `Sub_part` (7).
+/// Returns the rows of SHOW INDEX: among them `Non_unique` (1), `Key_name` (2), `Column_name` (4)
+/// and `Sub_part` (7).
 fn parts_of_indexes(client: &mut Client, table: &str) -> Vec<Row> {
     let answer = client.run(&format!("SHOW INDEX FROM {table}"));
     answer.map(|answer| answer.rows().to_vec()).unwrap_or_default()

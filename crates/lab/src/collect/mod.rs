@@ -12,6 +12,7 @@ mod timing;
 
 pub(crate) use archive::{Archive, STATS};
 pub(crate) use input::Extractor;
+pub(crate) use timing::next_second;
 
 use crate::failure::{Failure, Outcome};
 use crate::samples::{ColumnKind, Values};
@@ -75,7 +76,7 @@ fn write_file(path: &Path, text: &str) -> Outcome {
 impl Collector<'_> {
     fn every_second(&mut self) -> Outcome {
         while self.samples < self.limit {
-            let due_us = timing::next_second(now_us());
+            let due_us = next_second(now_us());
             while now_us() < due_us {
                 if stop::asked() {
                     return Ok(());

@@ -6,7 +6,7 @@ const SECOND_US: u64 = 1_000_000;
 const LATE_US: u64 = 100_000;
 
 /// Returns the next whole second.
-pub(super) fn next_second(now_us: u64) -> u64 {
+pub(crate) fn next_second(now_us: u64) -> u64 {
     (now_us / SECOND_US + 1) * SECOND_US
 }
 

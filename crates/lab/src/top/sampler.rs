@@ -1,5 +1,6 @@
 //! Samples of a target, once a second, from a thread of its own.
 
+use crate::collect::next_second;
 use crate::failure::{Failure, Outcome};
 use crate::watch::{self, LoginFlags, Sample};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -41,7 +42,8 @@ fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
     let about = source.about();
     let mut message = Message::Opened(about.target.clone(), about.version.clone());
     while sender.send(message).is_ok() {
-        std::thread::sleep(until_next_second(watch::now_us()));
+        let now_us = watch::now_us();
+        std::thread::sleep(Duration::from_micros(next_second(now_us) - now_us));
         message = match source.sample() {
             Ok(sample) => Message::Sample(sample),
             Err(trouble) => Message::Trouble(trouble.to_string()),
@@ -49,21 +51,9 @@ fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
     }
 }
 
-/// Returns the time to the next whole second.
-fn until_next_second(now_us: u64) -> Duration {
-    Duration::from_micros(1_000_000 - now_us % 1_000_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_are_taken_at_whole_seconds() {
-        for (now, wait) in [(0, 1_000_000), (1, 999_999), (1_999_999, 1), (2_500_000, 500_000)] {
-            assert_eq!(until_next_second(now), Duration::from_micros(wait));
-        }
-    }
 
     #[test]
     fn a_target_that_is_not_there_is_one_failure() {

@@ -8,7 +8,7 @@ use super::result::{Row, Second, Trace};
 use super::{Request, watch as tracepoints};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
-use crate::watch::{self, Connection, LoginFlags, Sample, Source};
+use crate::watch::{Access, Connection, LoginFlags, Sample, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,14 +25,15 @@ type Counts = BTreeMap<String, (u64, u64, u64)>;
 
 /// Traces a server.
 pub(crate) fn trace(request: &Request, login: &LoginFlags) -> Outcome<Trace> {
-    let mut connection = watch::connect(&request.target, login)?;
+    let access = Access::to(&request.target, login)?;
+    let mut connection = access.connect()?;
     let facts = connection.rows(FACTS).map_err(|trouble| Failure::failed(trouble.to_string()))?;
     let facts: Vec<String> =
         facts.into_iter().next().unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect();
     let [pid_file, datadir, performance_schema] = facts.as_slice() else {
         return Err(Failure::failed(format!("{} does not say where it runs", request.target)));
     };
-    let mut source = watch::open(&request.target, login)?;
+    let mut source = access.source()?;
     stop::install();
     let refused = match local(Path::new(datadir), pid_file) {
         Some(process) => match with_commits(source.as_mut(), || {

@@ -6,7 +6,9 @@ use super::target::Tls;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts, Value};
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// How long a connection may take.
@@ -141,12 +143,12 @@ fn explain(error: &mysql::Error) -> Trouble {
             Trouble::Gone(error.message.clone())
         }
         mysql::Error::MySqlError(error) => Trouble::Refused { code: error.code, why: error.message.clone() },
-        mysql::Error::IoError(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            Trouble::Gone(format!("no answer within {} s", ANSWER.as_secs()))
-        }
-        mysql::Error::IoError(error) => Trouble::Gone(error.to_string()),
-        // A server that was killed in the middle of a conversation.
-        mysql::Error::CodecError(error) => Trouble::Gone(format!("the connection broke: {error}")),
+        mysql::Error::IoError(error) => broken(error),
+        // While a server greets, or in the middle of a conversation.
+        mysql::Error::CodecError(error) => match error.source().and_then(|cause| cause.downcast_ref()) {
+            Some(cause) => broken(cause),
+            None => Trouble::Gone(format!("the connection broke: {error}")),
+        },
         mysql::Error::TlsError(error) => Trouble::Refused { code: 0, why: error.to_string() },
         mysql::Error::DriverError(error) => match error {
             mysql::DriverError::ConnectTimeout
@@ -159,6 +161,16 @@ fn explain(error: &mysql::Error) -> Trouble {
         },
         other => Trouble::Refused { code: 0, why: other.to_string() },
     }
+}
+
+fn broken(error: &std::io::Error) -> Trouble {
+    Trouble::Gone(match error.kind() {
+        ErrorKind::WouldBlock => format!("no answer within {} s", ANSWER.as_secs()),
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            format!("the connection broke: {error}")
+        }
+        _ => error.to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -195,6 +207,16 @@ mod tests {
         let codec = mysql::Error::CodecError(broken().into());
         for error in [codec, mysql::Error::IoError(broken())] {
             assert!(matches!(explain(&error), Trouble::Gone(_)), "{error:?}");
+        }
+    }
+
+    /// A server that hung while it greeted was said to be "temporarily unavailable (os error 11)".
+    #[test]
+    fn a_server_that_hangs_is_said_not_to_answer() {
+        let late = || std::io::Error::from(ErrorKind::WouldBlock);
+        for error in [mysql::Error::CodecError(late().into()), mysql::Error::IoError(late())] {
+            let Trouble::Gone(why) = judge(&error, &login(None)) else { panic!("{error:?}") };
+            assert_eq!(why, "no server answers on db:3306: no answer within 10 s");
         }
     }
 

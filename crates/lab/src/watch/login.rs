@@ -5,7 +5,7 @@ use super::target::{Address, Tls};
 use crate::failure::{Failure, Outcome};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The port of a server, if nothing names another one.
@@ -163,21 +163,47 @@ fn unquoted(value: &str) -> String {
     value.split_once(" #").map_or(value, |(value, _)| value).trim_end().to_owned()
 }
 
-/// Asks on the terminal, without showing what is typed.
+/// Asks on the terminal, without showing what is typed. Keys come one by one, and Ctrl-C is a key
+/// here: a signal would end the program and leave a terminal that shows nothing.
 fn ask(question: &str) -> Outcome<String> {
     let cannot = |e: io::Error| Failure::misuse(format!("cannot ask for the password on the terminal: {e}"));
     let mut terminal = File::options().read(true).write(true).open("/dev/tty").map_err(cannot)?;
     terminal.write_all(question.as_bytes()).map_err(cannot)?;
     let before = tcgetattr(&terminal).map_err(|e| cannot(e.into()))?;
     let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
+    silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
     tcsetattr(&terminal, OptionalActions::Flush, &silent).map_err(|e| cannot(e.into()))?;
-    let mut line = String::new();
-    let read = BufReader::new(&terminal).read_line(&mut line);
+    let typed = typed(BufReader::new(&terminal).bytes());
     let _ = tcsetattr(&terminal, OptionalActions::Flush, &before);
     let _ = terminal.write_all(b"\n");
-    read.map_err(cannot)?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    typed.map_err(cannot)?.ok_or_else(|| Failure::failed("interrupted before a password was given"))
+}
+
+/// Returns the line that some keys make; `None` if the user gives up by Ctrl-C, or by Ctrl-D at the
+/// beginning.
+fn typed(keys: impl Iterator<Item = io::Result<u8>>) -> io::Result<Option<String>> {
+    const CTRL_C: u8 = 3;
+    const CTRL_D: u8 = 4;
+    const BACKSPACE: u8 = 8;
+    const CTRL_U: u8 = 21;
+    const DELETE: u8 = 127;
+    let mut line = Vec::new();
+    for key in keys {
+        match key? {
+            b'\n' | b'\r' => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
+            CTRL_C => return Ok(None),
+            CTRL_D if line.is_empty() => return Ok(None),
+            CTRL_D => {}
+            CTRL_U => line.clear(),
+            BACKSPACE | DELETE => {
+                // A whole character, of one byte or more.
+                while line.pop().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000) {}
+            }
+            byte => line.push(byte),
+        }
+    }
+    // The terminal has gone.
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -223,6 +249,24 @@ ssl_ca=/etc/ca.pem\nsocket = /run/own.sock # here\nno-beep\n[mysqldump]\npasswor
         assert_eq!(login.place, Place::Tcp("db".into(), PORT));
         let login = decide(&address("mysql://root@localhost:33"), &file, &variable);
         assert_eq!(login.place, Place::Tcp("localhost".into(), 33));
+    }
+
+    /// Ctrl-C at the question left a terminal that showed nothing of what was typed later.
+    #[test]
+    fn keys_make_a_password_or_give_up() {
+        for (keys, line) in [
+            ("secret\nx", Some("secret")),
+            ("\r", Some("")),
+            ("sed\u{7f}cret\n", Some("secret")),
+            ("\u{8}a\u{e9}\u{8}b\n", Some("ab")),
+            ("wrong\u{15}right\n", Some("right")),
+            ("ab\u{4}c\n", Some("abc")),
+            ("ab\u{3}", None),
+            ("\u{4}", None),
+            ("ab", None),
+        ] {
+            assert_eq!(typed(keys.bytes().map(Ok)).unwrap().as_deref(), line, "{keys:?}");
+        }
     }
 
     #[test]

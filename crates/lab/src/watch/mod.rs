@@ -104,23 +104,40 @@ pub(crate) trait Source {
 /// Opens a target. It must be there.
 pub(crate) fn open(target: &str, flags: &LoginFlags) -> Outcome<Box<dyn Source>> {
     match Target::parse(target).map_err(Failure::misuse)? {
-        Target::Server(address) => {
-            let login = login::Login::find(&address, flags)?;
-            let source = server::Server::open(address.to_string(), login);
-            Ok(Box::new(source.map_err(|trouble| Failure::failed(trouble.to_string()))?))
-        }
+        Target::Server(address) => Access::find(&address, flags)?.source(),
         Target::Directory(dir) => Ok(Box::new(directory::Directory::open(&dir)?)),
     }
 }
 
-/// Connects to a server, for statements of one's own.
-pub(crate) fn connect(target: &str, flags: &LoginFlags) -> Outcome<Connection> {
-    match Target::parse(target).map_err(Failure::misuse)? {
-        Target::Server(address) => {
-            let connection = Connection::open(&login::Login::find(&address, flags)?);
-            connection.map_err(|trouble| Failure::failed(trouble.to_string()))
+/// How to get into a server, for several connections: the password is asked for once.
+#[derive(Debug)]
+pub(crate) struct Access {
+    name: String,
+    login: login::Login,
+}
+
+impl Access {
+    /// Finds out how to get into a target, which must be a server.
+    pub(crate) fn to(target: &str, flags: &LoginFlags) -> Outcome<Access> {
+        match Target::parse(target).map_err(Failure::misuse)? {
+            Target::Server(address) => Access::find(&address, flags),
+            Target::Directory(dir) => Err(Failure::misuse(format!("{} is no server", dir.display()))),
         }
-        Target::Directory(dir) => Err(Failure::misuse(format!("{} is no server", dir.display()))),
+    }
+
+    fn find(address: &target::Address, flags: &LoginFlags) -> Outcome<Access> {
+        Ok(Access { name: address.to_string(), login: login::Login::find(address, flags)? })
+    }
+
+    /// Connects, for statements of one's own.
+    pub(crate) fn connect(&self) -> Outcome<Connection> {
+        Connection::open(&self.login).map_err(|trouble| Failure::failed(trouble.to_string()))
+    }
+
+    /// Connects, for samples.
+    pub(crate) fn source(&self) -> Outcome<Box<dyn Source>> {
+        let source = server::Server::open(self.name.clone(), self.login.clone());
+        Ok(Box::new(source.map_err(|trouble| Failure::failed(trouble.to_string()))?))
     }
 }
 

@@ -45,8 +45,9 @@ impl Replay {
         let input = plot::load(dir.dir(), 0.0, &|_, _| true)?;
         let read = start.elapsed();
         let (samples, hours) = (input.samples.seconds.len(), input.samples.end() / 3600.0);
-        let report = WatchedReport { inputs: &[input], figures: &[], single: false, command: String::new() };
-        let files = report.files().map_err(Failure::failed)?;
+        let (inputs, command) = (&[input], String::new());
+        let report = WatchedReport { inputs, figures: &[], single: false, averages: false, command };
+        let files = report.draw().map_err(Failure::failed)?.files;
         let all = start.elapsed();
         let plots = files.len() - 1;
         say!("{} bytes, {samples} samples, {hours:.2} hours, {plots} plots", bytes.len());

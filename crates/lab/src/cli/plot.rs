@@ -31,6 +31,9 @@ pub(crate) struct Plot {
     /// All lines in one plot, each in percent of its greatest value
     #[arg(short = '1')]
     single: bool,
+    /// Write average, deviation and sum of each line into the plots, and print them
+    #[arg(short = 'a')]
+    averages: bool,
 }
 
 impl Plot {
@@ -48,12 +51,16 @@ impl Plot {
             inputs: &inputs,
             figures: &self.figures,
             single: self.single,
+            averages: self.averages,
             command: report::command(),
         };
-        let files = report.files().map_err(Failure::misuse)?;
-        let out = report::claim_for(&self.out, &files)?;
-        let page = report::write(out, &files)?;
-        let plots = files.len() - 1;
+        let drawing = report.draw().map_err(Failure::misuse)?;
+        let out = report::claim_for(&self.out, &drawing.files)?;
+        let page = report::write(out, &drawing.files)?;
+        if self.averages {
+            print(&drawing.averages);
+        }
+        let plots = drawing.files.len() - 1;
         print(&format!("{plots} {}, all in {page}\n", if plots == 1 { "plot" } else { "plots" }));
         Ok(())
     }

@@ -62,6 +62,29 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// Returns the table as text: names to the left, numbers to the right.
+    pub(crate) fn text(&self) -> String {
+        let heading: Vec<String> = self.columns.iter().map(|column| (*column).to_owned()).collect();
+        let lines = || std::iter::once(&heading).chain(&self.rows);
+        let width = |at: usize| lines().map(|cells| cells[at].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut out = String::new();
+        for cells in lines() {
+            let mut line = String::new();
+            for (at, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+                let _ = match at < self.names {
+                    true => write!(line, "{cell:width$}  "),
+                    false => write!(line, "{cell:>width$}  "),
+                };
+            }
+            out += line.trim_end();
+            out.push('\n');
+        }
+        out
+    }
+}
+
 /// A page that is built from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Page {

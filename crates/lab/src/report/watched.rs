@@ -1,6 +1,6 @@
 //! The report of `millpond plot`: views of collections and recordings, or a comparison of them.
 
-use super::chart::Series;
+use super::chart::{ChartStyle, Series};
 use super::page::{Headline, Page, Table};
 use super::plot::Plot;
 use super::views::{self, Drawn};
@@ -18,6 +18,8 @@ pub(crate) struct WatchedReport<'a> {
     pub(crate) figures: &'a [String],
     /// All in one plot.
     pub(crate) single: bool,
+    /// Average, deviation and sum in each plot too.
+    pub(crate) averages: bool,
     /// The command that repeats it.
     pub(crate) command: String,
 }
@@ -27,10 +29,18 @@ pub(super) fn ids() -> Vec<&'static str> {
     views::ids().chain(["all"]).collect()
 }
 
+/// A report that is drawn.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    /// The files by name; the page is the last one.
+    pub(crate) files: Vec<(String, String)>,
+    /// Average, deviation and sum of each line, as text.
+    pub(crate) averages: String,
+}
+
 impl WatchedReport<'_> {
-    /// Returns the files of the report by name; the page is the last one. An error names a figure
-    /// that no input has.
-    pub(crate) fn files(&self) -> Result<Vec<(String, String)>, String> {
+    /// Draws the report. An error names a figure that no input has.
+    pub(crate) fn draw(&self) -> Result<Drawing, String> {
         let mut plots = match self.figures {
             [] => views::views(self.inputs),
             figures => chosen::chosen(self.inputs, figures)?,
@@ -42,6 +52,9 @@ impl WatchedReport<'_> {
             plots = vec![chosen::single(&plots)];
         }
         let averages = averages(&plots);
+        if self.averages {
+            plots.iter_mut().for_each(add_averages);
+        }
         let charts: Vec<_> = plots.into_iter().map(|drawn| drawn.chart.thinned(svg::POINTS)).collect();
         let mut files: Vec<(String, String)> = charts.iter().map(Plot::file).collect();
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -67,7 +80,7 @@ impl WatchedReport<'_> {
         page.files("Other files:", &names);
         let foot = concat!("Millpond ", env!("CARGO_PKG_VERSION"), ".");
         files.push((dir::PAGE.to_owned(), page.finish(foot)));
-        Ok(files)
+        Ok(Drawing { files, averages: averages.text() })
     }
 
     fn lead(&self) -> String {
@@ -138,8 +151,7 @@ impl WatchedReport<'_> {
 fn averages(plots: &[Drawn]) -> Table {
     let mut rows = Vec::new();
     for drawn in plots {
-        let lines = drawn.chart.series.iter().filter(|series| !series.limit);
-        for (series, sum) in lines.zip(&drawn.sums) {
+        for (series, sum) in measured(drawn) {
             let Some((mean, deviation, zero)) = statistics(series) else { continue };
             let show = |value| drawn.chart.measure.short(value);
             rows.push(vec![
@@ -147,10 +159,7 @@ fn averages(plots: &[Drawn]) -> Table {
                 series.label.clone(),
                 show(mean),
                 show(deviation),
-                sum.map_or_else(String::new, |sum| {
-                    let bytes = drawn.chart.measure.script_name().starts_with("bytes");
-                    if bytes { show_size(sum) } else { show_count(sum) }
-                }),
+                sum.map_or_else(String::new, |sum| sum_of(drawn, sum)),
                 show_count(zero as f64),
             ]);
         }
@@ -160,6 +169,36 @@ fn averages(plots: &[Drawn]) -> Table {
         names: 2,
         columns: vec!["plot", "line", "average", "deviation", "sum", "samples at 0"],
         rows,
+    }
+}
+
+/// Returns the lines of a plot that are no limits, with their sums.
+fn measured(drawn: &Drawn) -> impl Iterator<Item = (&Series, Option<f64>)> {
+    drawn.chart.series.iter().filter(|series| !series.limit).zip(drawn.sums.iter().copied())
+}
+
+fn sum_of(drawn: &Drawn, sum: f64) -> String {
+    let bytes = drawn.chart.measure.script_name().starts_with("bytes");
+    if bytes { show_size(sum) } else { show_count(sum) }
+}
+
+/// Writes average, deviation and sum of each line into the note of a plot, and draws the average of
+/// a single line.
+fn add_averages(drawn: &mut Drawn) {
+    let (mut texts, mut means) = (Vec::new(), Vec::new());
+    for (series, sum) in measured(drawn) {
+        let Some((mean, deviation, _)) = statistics(series) else { continue };
+        let show = |value| drawn.chart.measure.short(value);
+        let sum = sum.map_or_else(String::new, |sum| format!(", sum {}", sum_of(drawn, sum)));
+        texts.push(format!("{}: average {}, deviation {}{sum}.", series.label, show(mean), show(deviation)));
+        means.push(mean);
+    }
+    let chart = &mut drawn.chart;
+    chart.note = format!("{} {}", chart.note, texts.join(" ")).trim().to_owned();
+    if let [mean] = means[..]
+        && chart.style == ChartStyle::Lines
+    {
+        chart.series.push(Series::limit("average", vec![(0.0, Some(mean)), (chart.end, Some(mean))]));
     }
 }
 
@@ -233,11 +272,15 @@ fn began(input: &Input) -> Option<String> {
 mod tests {
     use super::*;
     use crate::plot::tests::input;
+    use expect_test::expect;
+
+    fn report(inputs: &[Input]) -> WatchedReport<'_> {
+        let command = "millpond plot one --out out".to_owned();
+        WatchedReport { inputs, figures: &[], single: false, averages: false, command }
+    }
 
     fn page(inputs: &[Input]) -> String {
-        let command = "millpond plot one --out out".to_owned();
-        let report = WatchedReport { inputs, figures: &[], single: false, command };
-        let files = report.files().unwrap();
+        let files = report(inputs).draw().unwrap().files;
         assert!(files.iter().all(|(name, _)| name.ends_with(".svg") || name == dir::PAGE));
         files.last().unwrap().1.clone()
     }
@@ -270,10 +313,35 @@ mod tests {
     }
 
     #[test]
+    fn averages_deviations_and_sums_stand_in_the_plots_and_as_text() {
+        let inputs = [input("one", 2.0)];
+        let figures = ["commits", "dirty_pages", "redo_bytes_written"].map(str::to_owned);
+        let drawing = WatchedReport { figures: &figures, averages: true, ..report(&inputs) }.draw().unwrap();
+        expect![[r#"
+            plot                line                  average  deviation       sum  samples at 0
+            commits             commits                   200          0       400             0
+            dirty_pages         dirty_pages                20       16.3                       1
+            redo_bytes_written  redo_bytes_written  5.7 MiB/s      0 B/s  11.4 MiB             0
+        "#]]
+        .assert_eq(&drawing.averages);
+        for (file, text) in [
+            ("commits.svg", "commits: average 200, deviation 0, sum 400."),
+            ("dirty-pages.svg", "dirty_pages: average 20, deviation"),
+        ] {
+            let (_, svg) = drawing.files.iter().find(|(name, _)| name == file).unwrap();
+            // A long note has several lines.
+            let svg = svg.replace("</tspan>", " ");
+            assert!(svg.contains(text) && svg.contains(">average "), "{text}: {svg}");
+        }
+        let without = report(&inputs).draw().unwrap().files;
+        assert!(without.iter().all(|(name, text)| name == dir::PAGE || !text.contains("deviation")));
+    }
+
+    #[test]
     fn inputs_without_any_figure_are_said_to_have_none() {
         let mut bare = input("bare", 1.0);
         bare.samples.columns.clear();
-        let report = WatchedReport { inputs: &[bare], figures: &[], single: false, command: String::new() };
-        assert!(report.files().unwrap_err().contains("none of the inputs"));
+        let report = WatchedReport { inputs: &[bare], ..report(&[]) };
+        assert!(report.draw().unwrap_err().contains("none of the inputs"));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::collect::{Archive, STATS};
 use crate::failure::{Failure, Outcome};
+use crate::run_dir::readable_directory;
 use crate::samples::{Column, Samples};
 use crate::watch;
 use std::collections::BTreeMap;
@@ -37,18 +38,17 @@ pub(crate) type Wanted<'w> = &'w dyn Fn(&str, &str) -> bool;
 /// Reads a directory, without its first `skip` seconds.
 pub(crate) fn load(dir: &Path, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
     let name = dir.display().to_string();
+    readable_directory(dir)?;
     let whole = if dir.join(STATS).exists() {
         of_collection(dir, wanted)?
     } else if dir.join("recorder").exists() {
         of_recorder(dir)?
     } else if dir.join("samples.json").exists() {
         of_report(dir)?
-    } else if dir.is_dir() {
+    } else {
         return Err(Failure::misuse(format!(
             "{name} is neither a collection ({STATS}), nor a database with a flight recorder, nor a run report"
         )));
-    } else {
-        return Err(Failure::misuse(format!("there is no directory {name}")));
     };
     let input = from_second(whole, skip);
     if input.samples.seconds.is_empty() {
@@ -182,6 +182,10 @@ pub(crate) mod tests {
         };
         assert!(why(&scratch.0).contains("is neither a collection"));
         assert!(why(&scratch.0.join("no")).contains("there is no directory"));
+        // A directory that may not be read was said to be no collection. Root may read all, so a
+        // file stands for it.
+        std::fs::write(scratch.0.join("file"), "").unwrap();
+        assert!(why(&scratch.0.join("file")).contains("cannot read the directory"));
         std::fs::write(scratch.0.join("samples.json"), "{}").unwrap();
         assert!(why(&scratch.0).contains("samples.json"));
     }

@@ -219,16 +219,22 @@ fn create_private(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(dir)
 }
 
+/// Fails unless the directory is there and can be read.
+pub(crate) fn readable_directory(dir: &Path) -> Outcome {
+    let name = dir.display();
+    match fs::read_dir(dir) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(Failure::misuse(format!("there is no directory {name}")))
+        }
+        Err(e) => Err(Failure::misuse(format!("cannot read the directory {name}: {e}"))),
+    }
+}
+
 /// Fails unless the directory contains a database.
 pub(crate) fn existing_database(dir: &Path) -> Outcome {
     let name = dir.display();
-    match fs::read_dir(dir) {
-        Ok(_) => {}
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(Failure::misuse(format!("there is no directory {name}")));
-        }
-        Err(e) => return Err(Failure::misuse(format!("cannot read the directory {name}: {e}"))),
-    }
+    readable_directory(dir)?;
     match fs::metadata(dir.join("root")) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {

@@ -17,8 +17,9 @@ pub(crate) use timing::next_second;
 use crate::failure::{Failure, Outcome};
 use crate::samples::{ColumnKind, Values};
 use crate::stop;
-use crate::watch::{self, Source, Trouble, now_us};
+use crate::watch::{self, About, Sample, Source, Trouble, now_us};
 use archive::{Head, Writer};
+use out_dir::OutDir;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -26,6 +27,10 @@ use std::time::Duration;
 
 /// The unit of what a workload says of itself.
 pub(crate) const WORKLOAD_UNIT: &str = "workload";
+/// Where each figure comes from.
+const FIGURES: &str = "figures.txt";
+/// The settings of the target.
+const CONFIGURATION: &str = "configuration.txt";
 /// How often a wait looks at Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -58,15 +63,26 @@ pub(crate) fn run(source: &mut dyn Source, job: &Job) -> Outcome {
         return Err(Failure::misuse(format!("-v {name}: the target has a figure of that name already")));
     }
     let about = source.about();
-    let dir = out_dir::make(&job.out)?;
-    write_file(&dir.join("figures.txt"), &watch::table(about, &first))?;
-    let lines = about.configuration.iter().map(|(name, value)| format!("{name} {value}\n"));
-    write_file(&dir.join("configuration.txt"), &lines.collect::<String>())?;
-    let writer = Writer::create(&dir.join(STATS), &Head::new(about))?;
+    let dir = OutDir::make(&job.out)?;
+    let writer = match begin(&dir, about, &first) {
+        Ok(writer) => writer,
+        Err(failure) => {
+            dir.take_back(&[FIGURES, CONFIGURATION, STATS]);
+            return Err(failure);
+        }
+    };
     let limit = job.limit.unwrap_or(u64::MAX);
     let mut collector =
         Collector { source, writer, limit, samples: 0, last_us: 0, uptime: None, gone: false };
     if job.extractor.is_empty() { collector.every_second() } else { collector.every_line(&job.extractor) }
+}
+
+/// Writes what is known of a target beside its samples, and the head of their file.
+fn begin(dir: &OutDir, about: &About, first: &Sample) -> Outcome<Writer> {
+    write_file(&dir.file(FIGURES), &watch::table(about, first))?;
+    let lines = about.configuration.iter().map(|(name, value)| format!("{name} {value}\n"));
+    write_file(&dir.file(CONFIGURATION), &lines.collect::<String>())?;
+    Writer::create(&dir.file(STATS), &Head::new(about))
 }
 
 fn write_file(path: &Path, text: &str) -> Outcome {

@@ -20,6 +20,7 @@ ulong recovery_target;
 ulonglong redo_capacity;
 ulong flush_at_commit;
 ulong counter_lock_mode;
+my_bool protect_pages;
 char *redo_directory;
 char *doublewrite_directory;
 
@@ -46,18 +47,44 @@ void set_recovery_target(THD *thd, st_mysql_sys_var *, void *var, const void *sa
   *static_cast<ulong *>(var) = wanted;
 }
 
-// The server calls this under LOCK_global_system_variables, which every SHOW VARIABLES and every new
-// connection needs. A smaller pool may have many pages to write first, so the lock is released
-// meanwhile. Two such statements follow each other.
+// Makes a change that may take long. The server asks for changes under LOCK_global_system_variables,
+// which every SHOW VARIABLES and every new connection needs, so the lock is released meanwhile. Two
+// changes of one setting follow each other by its `order`, so the variable shows the engine's state.
+template <class Change, class Store>
+void change_slowly(std::mutex &order, Change change, Store store) {
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  std::lock_guard<std::mutex> one_at_a_time(order);
+  int rc = change();
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  store(rc);
+}
+
+// A smaller pool may have many pages to write first.
 void set_buffer_pool_size(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
   ulonglong wanted = *static_cast<const ulonglong *>(save);
   static std::mutex resizing;
-  mysql_mutex_unlock(&LOCK_global_system_variables);
-  std::lock_guard<std::mutex> one_at_a_time(resizing);
-  int rc = millpond_set_buffer_pool_bytes(database, wanted);
-  mysql_mutex_lock(&LOCK_global_system_variables);
-  if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_buffer_pool_size");
-  *static_cast<ulonglong *>(var) = wanted;
+  change_slowly(
+      resizing, [&] { return millpond_set_buffer_pool_bytes(database, wanted); },
+      [&](int rc) {
+        if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_buffer_pool_size");
+        *static_cast<ulonglong *>(var) = wanted;
+      });
+}
+
+// The root is written first, with a checkpoint.
+void set_doublewrite(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  my_bool wanted = *static_cast<const my_bool *>(save);
+  static std::mutex switching;
+  change_slowly(
+      switching, [&] { return millpond_set_doublewrite(database, wanted); },
+      [&](int rc) {
+        if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_doublewrite");
+        if (!wanted) {
+          push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS,
+                       "millpond_doublewrite is OFF: a power cut may tear pages, and they are lost");
+        }
+        *static_cast<my_bool *>(var) = wanted;
+      });
 }
 
 }  // namespace
@@ -79,6 +106,10 @@ static MYSQL_SYSVAR_ULONG(autoinc_lock_mode, counter_lock_mode, PLUGIN_VAR_RQCMD
                           "Statements that lock a table's AUTO_INCREMENT counter to their end. 0: all that "
                           "insert. 1: those that do not know how many rows they insert. 2: none.",
                           nullptr, nullptr, 1, 0, 2, 0);
+static MYSQL_SYSVAR_BOOL(doublewrite, protect_pages, PLUGIN_VAR_OPCMDARG,
+                         "Whether each page is written to the doublewrite before it is written in place. "
+                         "OFF is unsafe: a power cut may tear pages, and they are lost.",
+                         nullptr, set_doublewrite, TRUE);
 static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                         "Another directory for the redo log.", nullptr, nullptr, nullptr);
 static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -96,12 +127,13 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         MYSQL_SYSVAR(autoinc_lock_mode),
-    nullptr,
+    MYSQL_SYSVAR(doublewrite),        nullptr,
 };
 
 ulonglong buffer_pool_bytes() { return buffer_pool_size; }
 ulonglong recovery_target_ms() { return recovery_target * 1000ULL; }
 ulonglong redo_capacity_bytes() { return redo_capacity; }
+bool doublewrite() { return protect_pages; }
 const char *redo_dir() { return redo_directory; }
 const char *doublewrite_dir() { return doublewrite_directory; }
 ulong flush_log_at_trx_commit() { return flush_at_commit; }

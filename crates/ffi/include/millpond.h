@@ -269,6 +269,9 @@ typedef struct {
   uint64_t history_memory_bytes;
   // Disk space for old versions.
   uint64_t history_disk_bytes;
+  // Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
+  // them for good (`millpond_set_doublewrite`).
+  uint32_t unsafe_no_doublewrite;
 } millpond_options;
 
 // Gets a name, or other bytes, of a list. A result other than 0 ends the list.
@@ -469,6 +472,11 @@ int millpond_set_recovery_target(const millpond_db *db, uint64_t ms);
 // Gives the buffer pool another size, bytes, while others use the database. Returns when that is
 // done; after an error the size is as before.
 int millpond_set_buffer_pool_bytes(const millpond_db *db, uint64_t bytes);
+
+// Switches the doublewrite on (other than 0) or off (0) while others use the database. Without it
+// a power cut may tear pages, and they are lost. After an error pages are protected as before, or
+// better.
+int millpond_set_doublewrite(const millpond_db *db, int on);
 
 // Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 // report, one line or one for each problem, into `report`, which may be null.

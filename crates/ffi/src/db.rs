@@ -3,7 +3,7 @@
 use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
 use crate::guard::{guard, guard_ok, guard_plain};
 use crate::rc::{Rc, misuse};
-use millpond::Options;
+use millpond::{Doublewrite, Options};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ pub struct DbOptions {
     pub history_memory_bytes: u64,
     /// Disk space for old versions.
     pub history_disk_bytes: u64,
+    /// Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
+    /// them for good (`millpond_set_doublewrite`).
+    pub unsafe_no_doublewrite: u32,
 }
 
 /// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
@@ -78,6 +81,9 @@ unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure>
     }
     if options.history_disk_bytes > 0 {
         all = all.history_disk_bytes(options.history_disk_bytes);
+    }
+    if options.unsafe_no_doublewrite != 0 {
+        all = all.doublewrite(Doublewrite::UnsafeOff);
     }
     // SAFETY: the caller guarantees it.
     if let Some(dir) = unsafe { c_text(options.redo_dir) }? {
@@ -157,6 +163,16 @@ pub unsafe extern "C" fn millpond_set_recovery_target(db: *const Db, ms: u64) ->
 pub unsafe extern "C" fn millpond_set_buffer_pool_bytes(db: *const Db, bytes: u64) -> c_int {
     // SAFETY: the handle is null or valid.
     guard_ok(|| Ok(unsafe { shared(db) }?.db.set_buffer_pool_bytes(bytes)?))
+}
+
+/// Switches the doublewrite on (other than 0) or off (0) while others use the database. Without it
+/// a power cut may tear pages, and they are lost. After an error pages are protected as before, or
+/// better.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_doublewrite(db: *const Db, on: c_int) -> c_int {
+    let wanted = if on == 0 { Doublewrite::UnsafeOff } else { Doublewrite::On };
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.set_doublewrite(wanted)?))
 }
 
 /// Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the

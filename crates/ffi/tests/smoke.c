@@ -49,18 +49,27 @@ static int find_commits(void *context, millpond_bytes name, double value, uint32
   return 0;
 }
 
-static int find_capacity(void *context, millpond_bytes name, double value, uint32_t is_counter, millpond_bytes help) {
+/* A figure that is looked for, and its value. */
+typedef struct {
+  const char *name;
+  double value;
+} wanted_figure;
+
+static int find_figure(void *context, millpond_bytes name, double value, uint32_t is_counter, millpond_bytes help) {
+  wanted_figure *wanted = context;
   (void)help;
-  if (is(name, "redo_capacity_bytes") && !is_counter)
-    *(double *)context = value;
+  if (is(name, wanted->name) && !is_counter)
+    wanted->value = value;
   return 0;
 }
 
-static double capacity(const millpond_db *db) {
-  double bytes = 0;
-  OK(millpond_metrics(db, find_capacity, &bytes));
-  return bytes;
+static double figure(const millpond_db *db, const char *name) {
+  wanted_figure wanted = {name, -1};
+  OK(millpond_metrics(db, find_figure, &wanted));
+  return wanted.value;
 }
+
+static double capacity(const millpond_db *db) { return figure(db, "redo_capacity_bytes"); }
 
 static void *cancel_later(void *txn) {
   millpond_txn_cancel((millpond_txn *)txn);
@@ -277,6 +286,10 @@ int main(void) {
   CHECK(capacity(db) == 32 << 20);
   OK(millpond_set_redo_capacity(db, 48 << 20));
   CHECK(capacity(db) == 48 << 20);
+  OK(millpond_set_doublewrite(db, 0));
+  CHECK(figure(db, "doublewrite_off") == 1);
+  OK(millpond_set_doublewrite(db, 1));
+  CHECK(figure(db, "doublewrite_off") == 0);
   RC(millpond_set_recovery_target(db, 0), MISUSE);
   OK(millpond_set_recovery_target(db, 5000));
   millpond_table_change create[2] = {{MILLPOND_TABLE_OP_CREATE, text("t"), {0}, text("m0")},

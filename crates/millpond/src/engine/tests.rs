@@ -10,6 +10,7 @@ pub(crate) mod faults;
 mod flow;
 mod formats;
 mod on_demand;
+mod page_64;
 
 use super::Engine;
 use crate::btree::Tree;

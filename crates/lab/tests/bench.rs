@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 /// Every benchmark, at a size that takes about a second.
 const TINY: &[&str] = &[
+    "atomic-writes --batches 2 --pages 16 --file 1MiB --threads 2",
     "big-transaction --rows 2000",
     "bulk-load --rows 2000 --value-bytes 50",
     "burst --writers 2 --seconds 0.1 --rounds 1",
+    "doublewrite --seconds 1 --warmup 0 --pairs 1 --threads 4 --tables 2 --rows 500 --pool 32MiB",
     "durable-updates --threads 1,2 --rounds 1 --seconds 0.05",
     "hogs --rounds 1 --seconds 0.1",
     "hot-rows --threads 2,4 --seconds 0.2",
@@ -87,6 +89,10 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         ("hot-rows --threads 4,many", "many"),
         ("hot-rows --threads 0", "--threads"),
         ("hot-rows --seconds 0", "--seconds"),
+        ("atomic-writes --file 1MiB", "--file"),
+        ("atomic-writes --page 5KiB", "5KiB"),
+        ("doublewrite --workload napkin", "--workload"),
+        ("doublewrite --seconds 0", "--seconds"),
         ("queue --seconds soon", "soon"),
         ("queue 10", "10"),
         ("idle --threads 65", "--threads"),

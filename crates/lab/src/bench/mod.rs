@@ -8,10 +8,12 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::cli::print(&format!("{}\n", format_args!($($text)*))) };
 }
 
+pub(crate) mod atomic_writes;
 pub(crate) mod big_transaction;
 pub(crate) mod bulk_load;
 pub(crate) mod burst;
 mod device;
+pub(crate) mod doublewrite;
 pub(crate) mod durable_updates;
 pub(crate) mod hogs;
 pub(crate) mod hot_rows;

@@ -1,9 +1,11 @@
 //! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
 
 use super::print;
+use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
 use crate::bench::burst::Burst;
+use crate::bench::doublewrite::Doublewrite;
 use crate::bench::durable_updates::DurableUpdates;
 use crate::bench::hogs::Hogs;
 use crate::bench::hot_rows::HotRows;
@@ -41,9 +43,11 @@ pub(crate) struct Bench {
 /// Each line of help is at the benchmark's flags.
 #[derive(Debug, Subcommand)]
 enum Benchmark {
+    AtomicWrites(AtomicWrites),
     BigTransaction(BigTransaction),
     BulkLoad(BulkLoad),
     Burst(Burst),
+    Doublewrite(Doublewrite),
     DurableUpdates(DurableUpdates),
     Hogs(Hogs),
     HotRows(HotRows),
@@ -72,9 +76,11 @@ impl Bench {
         };
         stop::exit_when_asked();
         match benchmark {
+            Benchmark::AtomicWrites(bench) => bench.run(),
             Benchmark::BigTransaction(bench) => bench.run(),
             Benchmark::BulkLoad(bench) => bench.run(),
             Benchmark::Burst(bench) => bench.run(),
+            Benchmark::Doublewrite(bench) => bench.run(),
             Benchmark::DurableUpdates(bench) => bench.run(),
             Benchmark::Hogs(bench) => bench.run(),
             Benchmark::HotRows(bench) => bench.run(),

@@ -59,7 +59,12 @@ pub(crate) const RULES: Rules<'_> = Rules {
         Ban { name: "openssl-sys", except: &[], reason: "it needs an installed C library" },
         Ban { name: "anyhow", except: &[], reason: "errors are structured" },
         Ban { name: "rand", except: &["proptest"], reason: "base::prng is seeded and never changes" },
-        Ban { name: "tokio", except: &[], reason: "the engine starts no runtime" },
+        // `millpond serve` has one, with axum and what that needs (decision 0165).
+        Ban {
+            name: "tokio",
+            except: &["lab", "axum", "hyper", "hyper-util", "tower"],
+            reason: "the engine starts no runtime",
+        },
     ],
     // The MySQL client (decision 0160), its TLS and its Ed25519 are a version behind in the first
     // line; its last two are not built on Linux. The terminal below ratatui is in the second;

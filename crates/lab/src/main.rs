@@ -4,6 +4,7 @@
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
 //! `watch` samples servers and databases that run, `collect` keeps the samples.
+//! `top` shows them in a terminal, `serve` in a browser.
 //! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
 //! its commits, `bench` has one benchmark in each file.
 
@@ -26,6 +27,7 @@ mod run_dir;
 mod samples;
 #[cfg(test)]
 mod scratch;
+mod serve;
 mod stop;
 mod top;
 mod trace_fsync;

@@ -65,6 +65,10 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("top nowhere --print 80x24", "nowhere"),
         ("top . --print 79x24", "80x24"),
         ("top nowhere", "--print"),
+        ("serve", "TARGET"),
+        ("serve nowhere --listen 127.0.0.1:0", "nowhere"),
+        ("serve . --listen 0.0.0.0:7070", "--network"),
+        ("serve . --listen 7070", "127.0.0.1:7070"),
         ("trace-fsync . --step 0", "--step"),
         ("trace-fsync . --json no/such/file.json", "no/such"),
         ("collect x", "--out"),
@@ -96,7 +100,8 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in ["run", "crash", "check", "inspect", "explain", "recover", "top", "trace-fsync", "compare"]
+    for command in
+        ["run", "crash", "check", "inspect", "explain", "recover", "top", "serve", "trace-fsync", "compare"]
     {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));

@@ -84,7 +84,7 @@ mod tests {
 
     fn sample(values: &[(&str, f64)]) -> Sample {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), "", Gauge, *value));
-        Sample { unix_us: 0, values: values.collect() }
+        Sample::new(0, values.collect())
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod inspect;
 mod plot;
 mod recover;
 mod run;
+mod serve;
 mod top;
 mod trace_fsync;
 
@@ -52,6 +53,8 @@ enum Command {
     Recover(recover::Recover),
     /// Watch a server or a database live in the terminal
     Top(top::Top),
+    /// Watch a server or a database live in a browser, and by Prometheus
+    Serve(serve::Serve),
     /// Show which files are synced, why, how often and how long it takes
     TraceFsync(trace_fsync::TraceFsync),
     /// Do the same work on Millpond and on other embedded engines
@@ -83,6 +86,7 @@ impl Cli {
             Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Top(command) => command.run(),
+            Command::Serve(command) => command.run(),
             Command::TraceFsync(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Collect(command) => command.run(),

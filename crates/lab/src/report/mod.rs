@@ -14,6 +14,7 @@ mod dir;
 mod histogram;
 mod laws;
 mod machine;
+mod moving;
 mod page;
 mod plot;
 mod run;
@@ -26,8 +27,10 @@ pub(crate) use crash::CrashReport;
 pub(crate) use dir::ReportDir;
 pub(crate) use laws::LawsReport;
 pub(crate) use machine::facts as machine_facts;
+pub(crate) use moving::{MovingLine, MovingView, moving};
 pub(crate) use page::Origin;
 pub(crate) use run::RunReport;
+pub(crate) use svg::STYLE as PLOT_STYLE;
 pub(crate) use watched::WatchedReport;
 
 use crate::failure::Outcome;

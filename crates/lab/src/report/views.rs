@@ -45,6 +45,22 @@ impl Term {
         }
     }
 
+    /// Returns the line's value at one moment, from functions that return a figure's level and its
+    /// growth a second.
+    pub(super) fn at(
+        &self,
+        level: impl Fn(&str) -> Option<f64>,
+        rate: impl Fn(&str) -> Option<f64>,
+    ) -> Option<f64> {
+        match self {
+            Term::Level(name) => level(name),
+            Term::Rate(name) => rate(name),
+            Term::PerHour(name) => rate(name).map(|rate| rate * HOUR),
+            Term::Less(a, b) => Some((level(a)? - level(b)?).max(0.0)),
+            Term::Percent(a, b) => Some(100.0 * level(a)? / level(b).filter(|b| *b > 0.0)?),
+        }
+    }
+
     /// Returns how much a counter grew in all; `None` for a level.
     pub(super) fn sum(&self, samples: &Samples) -> Option<f64> {
         match self {
@@ -62,11 +78,11 @@ fn both(a: &[Point], b: &[Point], join: impl Fn(f64, f64) -> Option<f64>) -> Vec
 }
 
 /// The label of a line, and how it is made.
-type NamedLine = (&'static str, fn() -> Term);
+pub(super) type NamedLine = (&'static str, fn() -> Term);
 
 /// The lines of a view.
 #[derive(Clone, Copy, Debug)]
-enum Lines {
+pub(super) enum Lines {
     /// These.
     Named(&'static [NamedLine]),
     /// The members of a family that grew, a second.
@@ -77,14 +93,14 @@ enum Lines {
 
 /// A view.
 #[derive(Clone, Copy, Debug)]
-struct View {
-    id: &'static str,
-    title: &'static str,
-    note: &'static str,
-    measure: Measure,
-    style: ChartStyle,
-    lines: Lines,
-    limits: &'static [(&'static str, &'static str)],
+pub(super) struct View {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) note: &'static str,
+    pub(super) measure: Measure,
+    pub(super) style: ChartStyle,
+    pub(super) lines: Lines,
+    pub(super) limits: &'static [(&'static str, &'static str)],
 }
 
 macro_rules! level {
@@ -99,7 +115,7 @@ macro_rules! rate {
 }
 
 /// The views, in the order of the page.
-const VIEWS: &[View] = &[
+pub(super) const VIEWS: &[View] = &[
     View {
         id: "checkpoint-age",
         title: "Checkpoint age",

@@ -6,9 +6,9 @@
 //! around them.
 
 mod draw;
-mod panels;
-mod reading;
-mod sampler;
+pub(crate) mod panels;
+pub(crate) mod reading;
+pub(crate) mod sampler;
 mod state;
 mod terminal;
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl History {
 }
 
 /// A line: what it is, and its value.
-type Figure = (&'static str, String);
+pub(crate) type Figure = (&'static str, String);
 
 fn panel(title: impl Into<String>, figures: Vec<Figure>, history: Option<History>) -> Panel {
     let lines = move |width: usize| {
@@ -238,14 +238,19 @@ pub(crate) fn forces(state: &State) -> Panel {
 
 /// Who waits for what.
 pub(crate) fn waits(state: &State) -> Panel {
-    let last = Last(state.last());
+    panel("who waits for what", who_waits(state.last()), History::rate("lock_waits"))
+}
+
+/// Returns who waits for what, as texts.
+pub(crate) fn who_waits(last: Option<&Reading>) -> Vec<Figure> {
+    let last = Last(last);
     let ms = |name| last.rate(name).map_or_else(unknown, |us| format!("{}/s", show_micros(us)));
     let pending = ["pending_reads", "pending_writes", "pending_fsyncs"].map(|name| last.level(name));
     let pending = match pending {
         [None, None, None] => unknown(),
         [reads, writes, syncs] => format!("{}, {}, {}", count(reads), count(writes), count(syncs)),
     };
-    let figures = vec![
+    vec![
         ("wait for a row lock now", count(last.level("lock_waiters"))),
         ("lock waits/s", count(last.rate("lock_waits"))),
         ("at the age's limit/s", count(last.rate("hard_waits"))),
@@ -255,8 +260,7 @@ pub(crate) fn waits(state: &State) -> Panel {
         ("reads, writes, syncs now", pending),
         ("time in lock waits", ms("lock_wait_us_total")),
         ("deadlocks/s", count(last.rate("deadlocks"))),
-    ];
-    panel("who waits for what", figures, History::rate("lock_waits"))
+    ]
 }
 
 /// Connections, statements, rows.

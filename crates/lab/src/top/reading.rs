@@ -44,6 +44,11 @@ impl Reading {
         self.now.unix_us
     }
 
+    /// Returns whether it follows the sample before, without a restart between.
+    pub(crate) fn follows(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Returns the sample.
     pub(crate) fn sample(&self) -> &Sample {
         &self.now
@@ -151,7 +156,7 @@ mod tests {
 
     fn sample(second: u64, figures: &[(&str, f64)]) -> Sample {
         let values = figures.iter().map(|(name, value)| ((*name).to_owned(), "", Gauge, *value));
-        Sample { unix_us: second * 1_000_000, values: values.collect() }
+        Sample::new(second * 1_000_000, values.collect())
     }
 
     fn age(second: u64, age: f64) -> Sample {

@@ -2,15 +2,15 @@
 
 use crate::collect::next_second;
 use crate::failure::{Failure, Outcome};
-use crate::watch::{self, LoginFlags, Sample};
+use crate::watch::{self, About, LoginFlags, Sample};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 /// What the thread says.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The target is there: what it is called, and its version.
-    Opened(String, String),
+    /// The target is there, for the first time or as another one than before.
+    Opened(About),
     /// It cannot be opened.
     Failed(Failure),
     /// A sample.
@@ -19,13 +19,13 @@ pub(crate) enum Message {
     Trouble(String),
 }
 
-/// Opens a target and samples it until nobody listens any more. Returns its name, its version and
-/// the channel.
-pub(crate) fn start(target: String, login: LoginFlags) -> Outcome<(String, String, Receiver<Message>)> {
+/// Opens a target and samples it until nobody listens any more. Returns what it is, and the
+/// channel.
+pub(crate) fn start(target: String, login: LoginFlags) -> Outcome<(About, Receiver<Message>)> {
     let (sender, messages) = mpsc::channel();
     std::thread::spawn(move || sample(&target, &login, &sender));
     match messages.recv() {
-        Ok(Message::Opened(target, version)) => Ok((target, version, messages)),
+        Ok(Message::Opened(about)) => Ok((about, messages)),
         Ok(Message::Failed(failure)) => Err(failure),
         _ => Err(Failure::failed("the target gives no samples")),
     }
@@ -39,8 +39,8 @@ fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
             return;
         }
     };
-    let about = source.about();
-    let mut message = Message::Opened(about.target.clone(), about.version.clone());
+    let mut about = source.about().clone();
+    let mut message = Message::Opened(about.clone());
     while sender.send(message).is_ok() {
         let now_us = watch::now_us();
         std::thread::sleep(Duration::from_micros(next_second(now_us) - now_us));
@@ -48,6 +48,13 @@ fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
             Ok(sample) => Message::Sample(sample),
             Err(trouble) => Message::Trouble(trouble.to_string()),
         };
+        // After a restart it may be another version with other settings.
+        if *source.about() != about {
+            about = source.about().clone();
+            if sender.send(Message::Opened(about.clone())).is_err() {
+                break;
+            }
+        }
     }
 }
 

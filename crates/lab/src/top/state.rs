@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn sample(second: u64) -> Sample {
-        Sample { unix_us: second * 1_000_000, values: Vec::new() }
+        Sample::new(second * 1_000_000, Vec::new())
     }
 
     #[test]

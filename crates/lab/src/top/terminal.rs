@@ -31,13 +31,13 @@ pub(crate) fn run(target: String, login: LoginFlags) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
     }
-    let (target, version, messages) = sampler::start(target, login)?;
+    let (about, messages) = sampler::start(target, login)?;
     stop::install();
     let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
     // It also restores the terminal when this program panics.
     let mut terminal = ratatui::try_init().map_err(broken)?;
     let restore = Restore;
-    let mut state = State::new(target, version);
+    let mut state = State::new(about.target, about.version);
     let mut drawn = Instant::now() - REST;
     while !stop::asked() {
         let changed = take_all(&mut state, &messages)?;
@@ -79,7 +79,7 @@ fn take(state: &mut State, message: Message) -> Outcome {
     match message {
         Message::Sample(sample) => state.take(sample),
         Message::Trouble(why) => state.fail(now_us(), why),
-        Message::Opened(..) => {}
+        Message::Opened(about) => (state.target, state.version) = (about.target, about.version),
         Message::Failed(failure) => return Err(failure),
     }
     Ok(())
@@ -108,8 +108,8 @@ pub(crate) fn print(
     view: usize,
     length: Duration,
 ) -> Outcome<String> {
-    let (target, version, messages) = sampler::start(target, login)?;
-    let mut state = State::new(target, version);
+    let (about, messages) = sampler::start(target, login)?;
+    let mut state = State::new(about.target, about.version);
     state.key(Key::Number(view));
     let begin = Instant::now();
     while begin.elapsed() < length {

@@ -40,7 +40,7 @@ fn sample(second: u64) -> Sample {
         ("uptime_seconds", s),
     ];
     let values = figures.iter().map(|(name, value)| ((*name).to_owned(), "", Gauge, *value));
-    Sample { unix_us: second * 1_000_000, values: values.collect() }
+    Sample::new(second * 1_000_000, values.collect())
 }
 
 fn state(seconds: u64) -> State {

@@ -214,7 +214,7 @@ mod tests {
         let sample = |second: u64, n: f64| {
             let values = [("commits", 4.0 * n), ("fsyncs", n)];
             let values = values.map(|(name, value)| (name.to_owned(), "count", Counter, value));
-            Sample { unix_us: second * 1_000_000, values: values.into() }
+            Sample::new(second * 1_000_000, values.into())
         };
         let row = Row { syncs: 100, ..Row::default() };
         let seen = Trace { seconds: 2.0, rows: vec![row], ..Trace::default() };
@@ -223,7 +223,7 @@ mod tests {
         };
         expect![["the server counts 400 commits a second (its commits) and 100 syncs of its engine (its fsyncs): 8.00 commits for each sync"]].assert_eq(&note(&seen));
         expect![["the server counts 400 commits a second (its commits) and 100 syncs of its engine (its fsyncs): 4.00 commits for each sync"]].assert_eq(&note(&Trace::default()));
-        let empty = Sample { unix_us: 9, values: Vec::new() };
+        let empty = Sample::new(9, Vec::new());
         assert_eq!(counted(&seen, &empty, &empty, |_| String::new()), None);
     }
 

@@ -73,7 +73,8 @@ impl Source for Directory {
             let seconds = (now - last.unix_us) / 1_000_000;
             return Err(gone(format!("nobody has the database open: its last sample is {seconds} s old")));
         }
-        Ok(Sample { unix_us: last.unix_us, values: of_millpond::values(&last.metrics) })
+        let values = of_millpond::values(&last.metrics);
+        Ok(Sample { engine: Some(Box::new(last.metrics)), ..Sample::new(last.unix_us, values) })
     }
 }
 

@@ -52,9 +52,16 @@ pub(crate) struct Sample {
     pub(crate) unix_us: u64,
     /// The figures: those of the schema, then the target's own.
     pub(crate) values: Values,
+    /// Of a database: everything that it measures, with the histograms.
+    pub(crate) engine: Option<Box<millpond::Snapshot>>,
 }
 
 impl Sample {
+    /// Makes a sample of figures alone.
+    pub(crate) fn new(unix_us: u64, values: Values) -> Sample {
+        Sample { unix_us, values, engine: None }
+    }
+
     /// Returns a figure.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.values.iter().find(|value| value.0 == name).map(|value| value.3)

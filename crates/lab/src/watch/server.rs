@@ -141,7 +141,7 @@ impl Server {
             return Err(Trouble::Gone("there is no connection".to_owned()));
         };
         let answers = ask(connection, &self.statements)?;
-        Ok(Sample { unix_us: now_us(), values: of_server::values(&self.facts, &answers) })
+        Ok(Sample::new(now_us(), of_server::values(&self.facts, &answers)))
     }
 }
 

@@ -1,0 +1,251 @@
+//! Who may ask for what: decisions about addresses and requests, without a network.
+//!
+//! The token is the right to look. The header `Host` must name this machine, so that a page of
+//! another site whose name was pointed here gets nothing (DNS rebinding).
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Where browsers come to, if nothing else is said.
+pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
+
+/// What requests are judged by.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    /// The secret.
+    pub(super) token: String,
+    /// Names of this machine, besides `localhost` and its addresses.
+    pub(super) names: Vec<String>,
+    /// The address that is listened on.
+    pub(super) listen: IpAddr,
+}
+
+/// What of a request decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'r> {
+    pub(super) method: &'r str,
+    pub(super) path: &'r str,
+    pub(super) host: Option<&'r str>,
+    pub(super) authorization: Option<&'r str>,
+}
+
+/// What a request gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Page,
+    Script,
+    Style,
+    Events,
+    Metrics,
+    /// Go to the page: the address has no slash at its end.
+    ToPage,
+    /// A status and a sentence.
+    Refused(u16, &'static str),
+}
+
+/// Parses `--listen`.
+pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let text = text.strip_prefix("localhost:").map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse()
+        .map_err(|_| format!("{text:?} is no address and port such as {DEFAULT_LISTEN} or [::1]:7070"))
+}
+
+/// Refuses to listen to other machines unless that is asked for.
+pub(super) fn check_listen(listen: SocketAddr, network: bool) -> Result<(), String> {
+    if listen.ip().is_loopback() || network {
+        return Ok(());
+    }
+    Err(format!(
+        "--listen {listen} would let other machines look, over a connection that anyone between can \
+         read; add --network if that is wanted, or come by ssh -L 7070:{DEFAULT_LISTEN}"
+    ))
+}
+
+/// Judges a request.
+pub(super) fn judge(rules: &Rules, request: Request<'_>) -> Answer {
+    if !matches!(request.method, "GET" | "HEAD") {
+        return Answer::Refused(405, "here one can only look: GET");
+    }
+    if !request.host.is_some_and(|host| is_ours(rules, host)) {
+        return Answer::Refused(403, "the header Host names another machine; --name NAME allows a name");
+    }
+    if request.path == "/metrics" {
+        let bearer = request.authorization.and_then(bearer);
+        return match bearer.is_some_and(|given| same(given, &rules.token)) {
+            true => Answer::Metrics,
+            false => Answer::Refused(401, "this needs the token: Authorization: Bearer TOKEN"),
+        };
+    }
+    let rest = request.path.strip_prefix('/').unwrap_or_default();
+    let (token, name) = rest.split_once('/').map_or((rest, None), |(token, name)| (token, Some(name)));
+    if !same(token, &rules.token) {
+        return Answer::Refused(403, "the address needs the token that `millpond serve` has printed");
+    }
+    match name {
+        None => Answer::ToPage,
+        Some("") => Answer::Page,
+        Some("app.js") => Answer::Script,
+        Some("style.css") => Answer::Style,
+        Some("events") => Answer::Events,
+        Some("metrics") => Answer::Metrics,
+        Some(_) => Answer::Refused(404, "there is no such page"),
+    }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Compares two texts in a time that does not tell where they differ.
+fn same(one: &str, other: &str) -> bool {
+    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    one.len() == other.len() && differ == 0
+}
+
+/// Tells whether a `Host` is this machine. Any address is: only a name can be pointed elsewhere.
+/// Without --network only the loopback addresses are.
+fn is_ours(rules: &Rules, host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || !rules.listen.is_loopback(),
+        Err(_) => {
+            let name = name.trim_end_matches('.');
+            name.eq_ignore_ascii_case("localhost")
+                || rules.names.iter().any(|one| one.eq_ignore_ascii_case(name))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn rules(listen: &str) -> Rules {
+        let token = "0123456789abcdef".to_owned();
+        Rules { token, names: vec!["db.example".to_owned()], listen: listen.parse().unwrap() }
+    }
+
+    fn asked(method: &str, path: &str, host: &str, authorization: Option<&str>) -> Answer {
+        judge(&rules("127.0.0.1"), Request { method, path, host: Some(host), authorization })
+    }
+
+    #[test]
+    fn what_a_request_gets() {
+        let mut out = String::new();
+        let (right, wrong) = (Some("Bearer 0123456789abcdef"), Some("Bearer 0123456789abcdee"));
+        for (method, path, authorization) in [
+            ("GET", "/0123456789abcdef/", None),
+            ("HEAD", "/0123456789abcdef/", None),
+            ("GET", "/0123456789abcdef", None),
+            ("GET", "/0123456789abcdef/app.js", None),
+            ("GET", "/0123456789abcdef/style.css", None),
+            ("GET", "/0123456789abcdef/events", None),
+            ("GET", "/0123456789abcdef/metrics", None),
+            ("GET", "/0123456789abcdef/../etc/passwd", None),
+            ("POST", "/0123456789abcdef/", None),
+            ("DELETE", "/0123456789abcdef/", None),
+            ("OPTIONS", "/0123456789abcdef/", None),
+            ("GET", "/", None),
+            ("GET", "", None),
+            ("GET", "/0123456789abcdeX/", None),
+            ("GET", "/0123456789abcdef0/", None),
+            ("GET", "/", right),
+            ("GET", "/metrics", right),
+            ("GET", "/metrics", Some("bearer  0123456789abcdef")),
+            ("GET", "/metrics", wrong),
+            ("GET", "/metrics", Some("Basic 0123456789abcdef")),
+            ("GET", "/metrics", None),
+        ] {
+            let answer = asked(method, path, "localhost:7070", authorization);
+            out += &format!("{method} {path} {}: {answer:?}\n", authorization.unwrap_or("-"));
+        }
+        expect![[r#"
+            GET /0123456789abcdef/ -: Page
+            HEAD /0123456789abcdef/ -: Page
+            GET /0123456789abcdef -: ToPage
+            GET /0123456789abcdef/app.js -: Script
+            GET /0123456789abcdef/style.css -: Style
+            GET /0123456789abcdef/events -: Events
+            GET /0123456789abcdef/metrics -: Metrics
+            GET /0123456789abcdef/../etc/passwd -: Refused(404, "there is no such page")
+            POST /0123456789abcdef/ -: Refused(405, "here one can only look: GET")
+            DELETE /0123456789abcdef/ -: Refused(405, "here one can only look: GET")
+            OPTIONS /0123456789abcdef/ -: Refused(405, "here one can only look: GET")
+            GET / -: Refused(403, "the address needs the token that `millpond serve` has printed")
+            GET  -: Refused(403, "the address needs the token that `millpond serve` has printed")
+            GET /0123456789abcdeX/ -: Refused(403, "the address needs the token that `millpond serve` has printed")
+            GET /0123456789abcdef0/ -: Refused(403, "the address needs the token that `millpond serve` has printed")
+            GET / Bearer 0123456789abcdef: Refused(403, "the address needs the token that `millpond serve` has printed")
+            GET /metrics Bearer 0123456789abcdef: Metrics
+            GET /metrics bearer  0123456789abcdef: Metrics
+            GET /metrics Bearer 0123456789abcdee: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
+            GET /metrics Basic 0123456789abcdef: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
+            GET /metrics -: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
+        "#]].assert_eq(&out);
+    }
+
+    #[test]
+    fn the_host_must_be_this_machine() {
+        let mut out = String::new();
+        for host in [
+            "localhost",
+            "LOCALHOST.:7070",
+            "127.0.0.1:7070",
+            "[::1]:7070",
+            "db.example",
+            "192.168.1.7:7070",
+            "evil.example",
+            "localhost.evil.example",
+            "[::1",
+            "",
+        ] {
+            let judged = |listen| {
+                let request = Request {
+                    method: "GET",
+                    path: "/0123456789abcdef/",
+                    host: Some(host),
+                    authorization: None,
+                };
+                judge(&rules(listen), request) == Answer::Page
+            };
+            out += &format!("{host:24} {} {}\n", judged("127.0.0.1"), judged("0.0.0.0"));
+        }
+        expect![[r#"
+            localhost                true true
+            LOCALHOST.:7070          true true
+            127.0.0.1:7070           true true
+            [::1]:7070               true true
+            db.example               true true
+            192.168.1.7:7070         false true
+            evil.example             false false
+            localhost.evil.example   false false
+            [::1                     false false
+                                     false false
+        "#]]
+        .assert_eq(&out);
+        let none = Request { method: "GET", path: "/", host: None, authorization: None };
+        assert!(matches!(judge(&rules("::1"), none), Answer::Refused(403, _)));
+    }
+
+    #[test]
+    fn other_machines_may_look_only_if_that_is_asked_for() {
+        for (text, network, works) in [
+            (DEFAULT_LISTEN, false, true),
+            ("[::1]:0", false, true),
+            ("localhost:80", false, true),
+            ("0.0.0.0:7070", false, false),
+            ("192.168.1.7:7070", false, false),
+            ("[::]:7070", false, false),
+            ("0.0.0.0:7070", true, true),
+        ] {
+            assert_eq!(check_listen(parse_listen(text).unwrap(), network).is_ok(), works, "{text}");
+        }
+        for text in ["", "7070", "example:7070", "127.0.0.1", "127.0.0.1:70700"] {
+            assert!(parse_listen(text).unwrap_err().contains("is no address"), "{text}");
+        }
+    }
+}

@@ -137,7 +137,7 @@
     var lines = chosen(chart, from, to), measured = lines.filter(function (line) { return !line.limit; });
     chart.figure.hidden = !measured.length && data.t.length > 3;
     if (chart.figure.hidden) { return; }
-    var width = chart.width || (chart.width = Math.max(200, chart.svg.clientWidth));
+    var width = chart.width || (chart.width = Math.max(200, chart.svg.getBoundingClientRect().width));
     var right = width - 8, bottom = HEIGHT - FOOT, stacked = chart.view.stacked;
     var most = 0, value = function (line) { return function (i) { var v = line.values[i]; return v === undefined ? null : v; }; };
     var under = [], sums = null;
@@ -146,10 +146,10 @@
         var below = sums;
         sums = thinned(value(line), from, to, true, 500).map(function (point, i) {
           var base = below ? below[i][1] : 0;
-          return [point[0], point[1] === null || base === null ? null : base + point[1]];
+          return [point[0], point[1] === null || base === null ? null : base + point[1], base];
         });
         sums.forEach(function (point) { if (point[1] > most) { most = point[1]; } });
-        under.push([below, sums]);
+      under.push(sums);
       });
     }
     lines.forEach(function (line) { if (!line.far && (line.limit || !stacked) && line.most > most) { most = line.most; } });
@@ -170,15 +170,10 @@
     lines.forEach(function (line) {
       line.look = line.limit ? "limit l" + (limits++ % 4 + 1) : "line s" + (looks++ % LOOKS + 1);
     });
-    under.forEach(function (pair, i) {
+    under.forEach(function (tops, i) {
       var look = measured[i].look.replace("line", "area");
-      var tops = runs(pair[1]);
-      tops.forEach(function (run) {
-        var base = run.map(function (point) {
-          var low = 0;
-          if (pair[0]) { low = pair[0][pair[1].indexOf(point)][1] || 0; }
-          return [point[0], low];
-        }).reverse();
+      runs(tops).forEach(function (run) {
+        var base = run.map(function (point) { return [point[0], point[2]]; }).reverse();
         out += '<path class="' + look + '" d="' + path(run.concat(base), x, y) + 'Z"/>';
       });
     });

@@ -101,7 +101,8 @@ const STATUS: &str = "mysql_global_status_";
 
 /// Adds a server's status variables.
 fn status(families: &mut Families, sample: &Sample) {
-    let own = |name: &str| !is_of_schema(name) && !name.starts_with("metric.");
+    // `threads_running` is both: a figure of the schema, and a status variable of that name.
+    let own = |name: &str| (!is_of_schema(name) || name == "threads_running") && !name.starts_with("metric.");
     for (name, .., value) in sample.values.iter().filter(|value| own(&value.0)) {
         let value = number(*value);
         match name.strip_prefix("innodb_buffer_pool_pages_") {
@@ -270,6 +271,9 @@ mod tests {
             # HELP mysql_global_status_queries The status variable queries.
             # TYPE mysql_global_status_queries untyped
             mysql_global_status_queries 10000000000000000
+            # HELP mysql_global_status_threads_running The status variable threads_running.
+            # TYPE mysql_global_status_threads_running untyped
+            mysql_global_status_threads_running 9
             # HELP mysql_global_variables_innodb_doublewrite The setting innodb_doublewrite.
             # TYPE mysql_global_variables_innodb_doublewrite gauge
             mysql_global_variables_innodb_doublewrite 1

@@ -100,7 +100,8 @@ fn remember(board: &mut Board, dir: &Path) {
     let from_us = now_us().saturating_sub(board::KEPT_US);
     for sample in recording.samples().filter(|sample| sample.unix_us >= from_us) {
         let values = watch::schema_of_millpond(&sample.metrics);
-        let _ = board.take(watch::Sample::new(sample.unix_us, values));
+        let engine = Some(Box::new(sample.metrics));
+        let _ = board.take(watch::Sample { engine, ..watch::Sample::new(sample.unix_us, values) });
     }
 }
 

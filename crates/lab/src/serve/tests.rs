@@ -122,3 +122,18 @@ fn the_number_of_browsers_is_bounded_and_a_place_becomes_free_again() {
     }
     running.end();
 }
+
+/// The first seconds of `serve` had no histograms: what it knew from before was without them.
+#[test]
+fn what_a_recorder_knows_has_the_histograms_too() {
+    let scratch = crate::scratch::Scratch::new("serve-recorder");
+    let dir = scratch.0.join("db");
+    let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(&dir).unwrap();
+    db.create_table("t").unwrap();
+    db.close().unwrap();
+    let mut board = Board::new(about());
+    remember(&mut board, &dir);
+    let newest = board.newest().unwrap();
+    let text = exposition::exposition(board.about(), Some(newest));
+    assert!(text.contains("\nmillpond_fsync_seconds_bucket{"), "{text}");
+}

@@ -5,9 +5,10 @@
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`lab`] those of the program
-//! `millpond` that need a server, [`suites`] runs MariaDB's suites for storage engines, [`adapted`]
-//! runs its other tests with InnoDB and with Millpond, [`proof`] says how much of these runs by
-//! itself, and [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
+//! `millpond` that need a server, [`serve`] those of its dashboard, [`suites`] runs MariaDB's
+//! suites for storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond,
+//! [`proof`] says how much of these runs by itself, and [`mod@bench`] measures. Everything that is
+//! made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -20,6 +21,7 @@ mod lab;
 mod layout;
 mod packages;
 mod proof;
+mod serve;
 mod server;
 mod sessions;
 mod smoke;
@@ -62,6 +64,8 @@ pub(crate) enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// Run `test --only serve`, and write the pictures of docs/serve.md
+    Pictures,
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
     #[command(flatten)]
@@ -78,6 +82,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Test { only, all, script: None } => {
             build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
         }
+        Command::Pictures => build().and_then(|_| smoke::pictures()),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),
     }
@@ -97,7 +102,9 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
     }
     match only {
         None | Some(Part::Proofs) => proof::run(amount),
-        Some(Part::Scripts | Part::Sysbench | Part::Hardships | Part::Lab | Part::Trace) => Ok(()),
+        Some(Part::Scripts | Part::Sysbench | Part::Hardships | Part::Lab | Part::Serve | Part::Trace) => {
+            Ok(())
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use super::hardships;
 use super::lab;
 use super::packages::{FOR_TESTS, install};
+use super::serve;
 use super::server::{self, Server};
 use super::sessions;
 use super::trace;
@@ -50,6 +51,8 @@ pub(crate) enum Part {
     Hardships,
     /// The program's commands against a live server
     Lab,
+    /// `millpond serve`, with a real Prometheus and a real Chromium
+    Serve,
     /// `millpond trace-fsync` on a server under load
     Trace,
     /// MariaDB's own suites, and comparisons with InnoDB
@@ -65,11 +68,19 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
         if runs(Part::Lab) {
             lab::run(&dir.join("lab"))?;
         }
+        if runs(Part::Serve) {
+            serve::run(&dir.join("serve"), None)?;
+        }
         if runs(Part::Trace) {
             trace::run(&dir.join("trace"))?;
         }
         if runs(Part::Hardships) { hardships::run(&dir.join("hardships")) } else { Ok(()) }
     })
+}
+
+/// Writes the pictures of the dashboard.
+pub(super) fn pictures() -> Result<(), String> {
+    in_own_directory(|dir| serve::run(&dir.join("serve"), Some(&root().join("docs/pictures"))))
 }
 
 /// Runs the scripts with a name against a server of their own.

@@ -1,0 +1,307 @@
+//! `millpond serve` against a live server: InnoDB and the plugin's database under load, a real
+//! Prometheus, a real Chromium that clicks, `kill -9` of the server and a new start, Ctrl-C.
+
+mod browser;
+mod http;
+mod monitoring;
+
+use super::server::{self, Server};
+use super::{make_dir, output, packages, target};
+use crate::ci::cargo_program;
+use crate::root;
+use browser::Browser;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of a test ends by itself, even if the test is killed.
+const LIFE: Duration = Duration::from_secs(420);
+/// How long something may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many statements a second the server may get.
+const STATEMENTS_A_SECOND: f64 = 3.0;
+
+/// Runs all cases in a server of their own. With a directory for pictures, it writes them.
+pub(super) fn run(dir: &Path, pictures: Option<&Path>) -> Result<(), String> {
+    packages::install(&browser::PACKAGES)?;
+    monitoring::rules()?;
+    println!("ok      promtool tests the rules of the alerts");
+    let program = build()?;
+    let server_dir = dir.join("server");
+    let server = start(&server_dir)?;
+    let outcome = cases(dir, &program, &server, &server_dir, pictures);
+    outcome.and(server::stop(&server_dir))
+}
+
+fn cases(
+    dir: &Path,
+    program: &Path,
+    server: &Server,
+    place: &Path,
+    pictures: Option<&Path>,
+) -> Result<(), String> {
+    let of_server = format!("mysql://root@localhost/?socket={}", server.socket.display());
+    let of_database = server.data().join("#millpond").display().to_string();
+    let serving = Serving::start(program, dir, &of_server)?;
+    load_of_serve(server)?;
+    let load = Load::start(server)?;
+    let other = Serving::start(program, dir, &of_database)?;
+    let ecosystem =
+        ["mysql_up", "mysql_global_status_commands_total", "mysql_global_variables_innodb_doublewrite"];
+    monitoring::text(dir, &serving, &[&ecosystem[..], &["millpond_checkpoint_age_limit"]].concat())?;
+    monitoring::text(
+        dir,
+        &other,
+        &["millpond_up", "millpond_commits_total", "millpond_fsync_seconds_bucket"],
+    )?;
+    let count = monitoring::dashboard(&dir.join("prometheus"), &[&serving, &other])?;
+    println!("ok      Prometheus has series for {count} expressions of the dashboard");
+    let browser = Browser::start(&dir.join("profile"))?;
+    page(&browser, &serving)?;
+    println!("ok      the page moves, pauses, zooms and goes back, by clicks and by keys");
+    if let Some(pictures) = pictures {
+        make_dir(pictures)?;
+        for (name, scheme, width, height) in
+            [("light", "light", 1280, 1000), ("dark", "dark", 1280, 1000), ("phone", "dark", 390, 844)]
+        {
+            browser.look(scheme, width, height)?;
+            browser.script("document.activeElement.blur(); scrollTo(0, 0)")?;
+            std::thread::sleep(Duration::from_secs(2));
+            browser.picture(&pictures.join(format!("serve-{name}.png")))?;
+        }
+        browser.look("light", 1280, 1000)?;
+    }
+    browser.go(&other.url)?;
+    until("the page of a database", || is_live(&browser))?;
+    expect("the version", &browser.text("#version")?, "Millpond")?;
+    println!("ok      the page of the plugin's database");
+    browser.go(&serving.url)?;
+    until("the page again", || is_live(&browser))?;
+    drop(load);
+    restart(&browser, server, place)?;
+    println!("ok      a server that dies and comes back");
+    serving.interrupt()?;
+    until("the page without millpond serve", || has(&browser, "#state", "no connection"))?;
+    drop(browser);
+    other.interrupt()?;
+    println!("ok      Ctrl-C ends it");
+    Ok(())
+}
+
+fn start(dir: &Path) -> Result<Server, String> {
+    server::start(dir, LIFE, &["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"])
+}
+
+/// Builds the program `millpond`, and returns its path.
+fn build() -> Result<PathBuf, String> {
+    let mut cargo = Command::new(cargo_program());
+    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
+    output(&mut cargo)?;
+    let dir = target();
+    Ok(dir.parent().unwrap_or(&dir).join("debug/millpond"))
+}
+
+/// A running `millpond serve`. Dropping it kills it.
+struct Serving {
+    child: Child,
+    url: String,
+    port: u16,
+    token: String,
+}
+
+impl Serving {
+    fn start(program: &Path, dir: &Path, target: &str) -> Result<Serving, String> {
+        let mut command = Command::new("timeout");
+        command.arg(LIFE.as_secs().to_string()).arg(program);
+        command.args(["serve", target, "--listen", "127.0.0.1:0"]);
+        command.env("HOME", dir).env_remove("MYSQL_PWD").stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| format!("cannot start the program: {e}"))?;
+        let mut line = String::new();
+        let out = child.stdout.take().ok_or("the program has no output")?;
+        BufReader::new(out).read_line(&mut line).map_err(|e| e.to_string())?;
+        let parsed = line.strip_prefix("dashboard:").map(str::trim).and_then(|url| {
+            let (address, token) = url.strip_prefix("http://")?.trim_end_matches('/').split_once('/')?;
+            Some((url.to_owned(), address.split_once(':')?.1.parse().ok()?, token.to_owned()))
+        });
+        let (url, port, token) = parsed.ok_or_else(|| format!("serve says {line:?}"))?;
+        Ok(Serving { child, url, port, token })
+    }
+
+    /// Sends a signal as Ctrl-C does, and waits for the end.
+    fn interrupt(mut self) -> Result<(), String> {
+        output(Command::new("kill").args(["-INT", &self.child.id().to_string()]))?;
+        let status = self.child.wait().map_err(|e| e.to_string())?;
+        if status.success() { Ok(()) } else { Err(format!("after Ctrl-C: {status}")) }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = output(Command::new("kill").arg(self.child.id().to_string()));
+        let _ = self.child.wait();
+    }
+}
+
+/// Clients that change rows of both engines. Dropping it ends them.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn start(server: &Server) -> Result<Load, String> {
+        let mut load = Load(Vec::new());
+        for engine in ["InnoDB", "Millpond", "InnoDB"] {
+            let make = format!(
+                "CREATE DATABASE IF NOT EXISTS served; SET GLOBAL innodb_monitor_enable = 'module_buffer'; \
+                 CREATE TABLE IF NOT EXISTS served.{engine} \
+                 (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)) ENGINE={engine}"
+            );
+            output(server.client().args(["--execute", &make]))?;
+            let statements = format!(
+                "INSERT INTO {engine} (v) VALUES (REPEAT('x', 200)); DO SLEEP(0.002);\n\
+                 UPDATE {engine} SET v = REPEAT('y', 200) WHERE id % 97 = 5 LIMIT 20;\n"
+            );
+            let script = server.log().with_file_name(format!("{engine}.sql"));
+            super::write(&script, &statements.repeat(50_000))?;
+            let input = std::fs::File::open(&script).map_err(|e| e.to_string())?;
+            let mut client = server.client();
+            client.args(["--force", "served"]).stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+            load.0.push(client.spawn().map_err(|e| format!("cannot start a client: {e}"))?);
+        }
+        Ok(load)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for client in &mut self.0 {
+            let _ = client.kill();
+            let _ = client.wait();
+        }
+    }
+}
+
+fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
+    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
+    let began = Instant::now();
+    while !done() {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Statements that the server has got, and the processor time that it has used, in seconds.
+fn used(server: &Server) -> Result<(f64, f64), String> {
+    let query = "SHOW GLOBAL STATUS LIKE 'Questions'";
+    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", query]))?;
+    let questions = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).ok_or("no Questions")?;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process()?));
+    let stat = stat.map_err(|e| e.to_string())?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+    Ok((questions, (ticks(11) + ticks(12)) / 100.0))
+}
+
+/// Counts what a server gets that nobody else asks. What it costs is printed.
+fn load_of_serve(server: &Server) -> Result<(), String> {
+    let (questions, cpu) = used(server)?;
+    let began = Instant::now();
+    std::thread::sleep(Duration::from_secs(15));
+    let (then, cpu_then) = used(server)?;
+    let seconds = began.elapsed().as_secs_f64();
+    // Each of our two looks is one statement, with what the client asks when it connects: two.
+    let rate = (then - questions - 2.0) / seconds;
+    let percent = 100.0 * (cpu_then - cpu) / seconds;
+    println!("ok      serve asks {rate:.2} statements a second; the server uses {percent:.2} % of a core");
+    if rate > STATEMENTS_A_SECOND {
+        return Err(format!("the server gets {rate:.2} statements a second"));
+    }
+    Ok(())
+}
+
+fn has(browser: &Browser, css: &str, wanted: &str) -> bool {
+    browser.text(css).is_ok_and(|text| text.contains(wanted))
+}
+
+fn is_live(browser: &Browser) -> bool {
+    has(browser, "#state", "live") && seconds(browser) > 2.0
+}
+
+/// Returns how many seconds the page was told.
+fn seconds(browser: &Browser) -> f64 {
+    let told = browser.script("return +(document.documentElement.dataset.seconds || 0)");
+    told.ok().and_then(|told| told.as_f64()).unwrap_or(0.0)
+}
+
+/// Clicks and presses keys, as a user does.
+fn page(browser: &Browser, serving: &Serving) -> Result<(), String> {
+    browser.go(&serving.url)?;
+    until("a live page", || is_live(browser))?;
+    let drawn = "return document.querySelectorAll('figure:not([hidden]) svg.plot path.line').length";
+    until("lines", || browser.script(drawn).ok().and_then(|n| n.as_u64()).is_some_and(|n| n >= 3))?;
+    until("tiles", || has(browser, "#tiles", "checkpoint age"))?;
+    let (before, worked) = (seconds(browser), browser.main_thread_seconds()?);
+    // Not asked meanwhile: each question costs the main thread too.
+    std::thread::sleep(Duration::from_secs(10));
+    let worked = browser.main_thread_seconds()? - worked;
+    let told = seconds(browser) - before;
+    let paint = "return performance.getEntriesByName('first-contentful-paint')[0].startTime";
+    let paint = browser.script(paint)?.as_f64().unwrap_or(f64::NAN);
+    println!(
+        "ok      first paint after {paint:.0} ms; a second's update takes {:.1} ms of the main thread",
+        1e3 * worked / told
+    );
+    browser.click("#pause")?;
+    expect("paused", &browser.text("#shown")?, "held")?;
+    browser.click(".zoom[data-seconds='60']")?;
+    let pressed = "return document.querySelector(\".zoom[data-seconds='60']\").getAttribute('aria-pressed')";
+    if browser.script(pressed)?.as_str() != Some("true") {
+        return Err("the button of a minute is not pressed".to_owned());
+    }
+    let held = browser.text("#shown")?;
+    let then = seconds(browser);
+    until("another second", || seconds(browser) > then)?;
+    expect("a held picture", &browser.text("#shown")?, &held)?;
+    browser.press("l")?;
+    until("live again", || has(browser, "#shown", "live"))?;
+    browser.press("4")?;
+    browser.press("p")?;
+    expect("held by a key", &browser.text("#shown")?, "held")?;
+    browser.script("document.getElementById('checkpoint-age').focus()")?;
+    browser.press("\u{e012}")?;
+    expect("the line that reads values, by a key", &browser.text("#shown")?, "at ")?;
+    browser.press("\u{e00c}")?;
+    browser.press("1")?;
+    // The sample of a line beside its name was once as large as a plot.
+    let key = "return Math.round(document.querySelector('.key svg').getBoundingClientRect().height)";
+    if browser.script(key)?.as_u64().is_none_or(|height| height > 20) {
+        return Err("the sample of a line is no small picture beside its name".to_owned());
+    }
+    let wide = "return document.documentElement.scrollWidth";
+    browser.look("dark", 390, 844)?;
+    let width = browser.script(wide)?.as_u64().unwrap_or(u64::MAX);
+    browser.look("light", 1280, 1000)?;
+    if width > 390 {
+        return Err(format!("on a phone the page is {width} pixels wide"));
+    }
+    match browser.complaints()?.first() {
+        Some(complaint) => Err(format!("the browser complains: {complaint}")),
+        None => Ok(()),
+    }
+}
+
+fn restart(browser: &Browser, server: &Server, place: &Path) -> Result<(), String> {
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    until("a page that says that the server is gone", || has(browser, "#state", "gone since"))?;
+    expect("what to look at first", &browser.text("#first-text")?, "no samples: ")?;
+    start(place)?;
+    until("the page after the new start", || has(browser, "#state", "live, "))?;
+    let then = seconds(browser);
+    until("seconds after the new start", || seconds(browser) > then)?;
+    expect("what happened", &browser.text("#events")?, "the target is back")
+}

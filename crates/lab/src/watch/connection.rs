@@ -100,6 +100,8 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
+/// What the client finds fault with, as an error of reading or writing.
+const CERTIFICATE: &str = "invalid peer certificate";
 /// Access denied: a wrong password.
 const WRONG_PASSWORD: [u16; 2] = [1045, 1698];
 /// Too many connections; the server is about to end; it is not ready yet.
@@ -111,7 +113,17 @@ fn judge(error: &mysql::Error, login: &Login) -> Trouble {
         Place::Tcp(host, port) => format!("{host}:{port}"),
         Place::Socket(path) => format!("the socket {}", path.display()),
     };
+    let doubt = |error: &dyn fmt::Display| Trouble::Refused {
+        code: 0,
+        why: format!("the certificate of {place} does not convince: {error}"),
+    };
     match error {
+        error if error.to_string().contains(CERTIFICATE) => match error {
+            mysql::Error::IoError(fault) => doubt(fault),
+            mysql::Error::CodecError(fault) => doubt(fault),
+            fault => doubt(fault),
+        },
+        mysql::Error::TlsError(error) => doubt(error),
         mysql::Error::MySqlError(error) if WRONG_PASSWORD.contains(&error.code) => {
             let which = match &login.password {
                 Some(_) => "the password is wrong, or the user does not exist",
@@ -123,10 +135,6 @@ fn judge(error: &mysql::Error, login: &Login) -> Trouble {
             let why = format!("{place} does not let the user {} in: {which}", login.user);
             Trouble::Refused { code: error.code, why }
         }
-        mysql::Error::TlsError(error) => Trouble::Refused {
-            code: 0,
-            why: format!("the certificate of {place} does not convince: {error}"),
-        },
         other => match explain(other) {
             Trouble::Gone(why) => Trouble::Gone(format!("no server answers on {place}: {why}")),
             Trouble::Refused { code, why } => {
@@ -208,6 +216,19 @@ mod tests {
         for error in [codec, mysql::Error::IoError(broken())] {
             assert!(matches!(explain(&error), Trouble::Gone(_)), "{error:?}");
         }
+    }
+
+    /// A server with a wrong certificate counted as one that is not there and may come back.
+    #[test]
+    fn a_certificate_that_does_not_convince_is_a_refusal() {
+        let fault = std::io::Error::new(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer");
+        let Trouble::Refused { why, .. } = judge(&mysql::Error::IoError(fault), &login(None)) else {
+            panic!()
+        };
+        assert_eq!(
+            why,
+            "the certificate of db:3306 does not convince: invalid peer certificate: UnknownIssuer"
+        );
     }
 
     /// A server that hung while it greeted was said to be "temporarily unavailable (os error 11)".

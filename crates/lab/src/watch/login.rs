@@ -168,12 +168,13 @@ fn unquoted(value: &str) -> String {
 fn ask(question: &str) -> Outcome<String> {
     let cannot = |e: io::Error| Failure::misuse(format!("cannot ask for the password on the terminal: {e}"));
     let mut terminal = File::options().read(true).write(true).open("/dev/tty").map_err(cannot)?;
-    terminal.write_all(question.as_bytes()).map_err(cannot)?;
     let before = tcgetattr(&terminal).map_err(|e| cannot(e.into()))?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
     tcsetattr(&terminal, OptionalActions::Flush, &silent).map_err(|e| cannot(e.into()))?;
-    let typed = typed(BufReader::new(&terminal).bytes());
+    // Only now, so that nobody types before it.
+    let asked = terminal.write_all(question.as_bytes());
+    let typed = asked.and_then(|()| typed(BufReader::new(&terminal).bytes()));
     let _ = tcsetattr(&terminal, OptionalActions::Flush, &before);
     let _ = terminal.write_all(b"\n");
     typed.map_err(cannot)?.ok_or_else(|| Failure::failed("interrupted before a password was given"))

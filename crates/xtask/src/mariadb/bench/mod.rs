@@ -10,6 +10,7 @@
 
 mod alter;
 mod cpu;
+mod ideal_log;
 mod idle;
 mod report;
 mod stats;
@@ -32,6 +33,9 @@ const LIFE: Duration = Duration::from_secs(6 * 3600);
 /// of the server and of the engine but the wait. So nothing that makes the wait cheaper brings a
 /// durable run beyond it.
 const NOT_WAITING: &str = "not waiting";
+
+/// The rate that an ideal log would leave of [`NOT_WAITING`], by a model: see [`ideal_log`].
+const IDEAL_LOG: &str = "ideal log";
 
 /// The engine that keeps nothing, a part of Debian's package mariadb-server.
 const BLACKHOLE: &str = "/usr/lib/mysql/plugin/ha_blackhole.so";
@@ -254,6 +258,10 @@ impl Bench<'_> {
         if workload.durable_writes {
             let rate = self.without_waiting(|| Ok(run("Millpond", self.size.seconds)?.rate))?;
             value.beside.push((NOT_WAITING, rate));
+            let dir = std::env::temp_dir().join(format!("millpond-ideal-log-{}", std::process::id()));
+            let ideal = ideal_log::commits(workload.clients, rate, &dir);
+            let _ = std::fs::remove_dir_all(&dir);
+            value.beside.push((IDEAL_LOG, ideal?));
         }
         let engines = output(self.server.client().args(["--execute", "SHOW ENGINES"]))?;
         if let Some(engine) = workload.beside.filter(|engine| engines.contains(engine)) {

@@ -1,10 +1,17 @@
-//! `millpond age`, `collect` and `plot` against a live server: InnoDB and Millpond under load, a
-//! wrong password, a server that ends and comes back, Ctrl-C.
+//! `millpond age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
+//! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
+//! comes back, Ctrl-C. [`cost`] measures what a collection costs.
 
+mod cost;
+
+use super::packages::{FOR_TESTS, install};
+use super::release::{self, Release};
 use super::server::{self, Server};
+use super::smoke::in_own_directory;
 use super::{make_dir, output};
 use crate::ci::cargo_program;
 use crate::root;
+use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,30 +23,63 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 6] = [
+const CASES: [(&str, Case); 9] = [
     ("age knows InnoDB's limits", age),
     ("a password is asked for in words, and accepted", passwords),
+    ("a certificate is verified", certificates),
     ("collect and plot under load, of InnoDB", innodb),
     ("collect and plot under load, of the plugin's database", millpond),
+    ("top, trace-fsync and explain know the server", live),
     ("collect goes on when the server comes back", restart),
     ("Ctrl-C ends a collection that is whole", interrupted),
+    ("what a collection costs", cost::measure),
 ];
+
+/// What is tried, and how long.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A server of this release, without the plugin, instead of the installed one
+    #[arg(long)]
+    server: Option<Release>,
+    /// For how long the cost of a collection is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+}
+
+impl Default for Args {
+    fn default() -> Args {
+        Args { server: None, seconds: 5 }
+    }
+}
 
 /// A server, the program, and a directory for what it writes.
 struct Lab<'l> {
     program: PathBuf,
+    /// Where the server's programs lie; `None` for the installed one with the plugin.
+    base: Option<PathBuf>,
     server: &'l Server,
     server_dir: &'l Path,
     dir: &'l Path,
+    seconds: u64,
+}
+
+/// Runs all cases, in a directory of their own.
+pub(super) fn run_alone(args: &Args) -> Result<(), String> {
+    if args.server.is_none() {
+        super::build()?;
+    }
+    install(&FOR_TESTS)?;
+    in_own_directory(|dir| run(dir, args))
 }
 
 /// Runs all cases in a server of their own.
-pub(super) fn run(dir: &Path) -> Result<(), String> {
+pub(super) fn run(dir: &Path, args: &Args) -> Result<(), String> {
     let program = build()?;
+    let base = args.server.map(release::fetch).transpose()?;
     let server_dir = dir.join("server");
     make_dir(&server_dir)?;
-    let server = start(&server_dir)?;
-    let lab = Lab { program, server: &server, server_dir: &server_dir, dir };
+    let server = start(base.as_deref(), &server_dir, &[])?;
+    let lab = Lab { program, base, server: &server, server_dir: &server_dir, dir, seconds: args.seconds };
     let outcome = CASES.iter().try_for_each(|(name, case)| {
         case(&lab).map_err(|why| format!("{name}: {why}"))?;
         println!("ok      {name}");
@@ -48,8 +88,13 @@ pub(super) fn run(dir: &Path) -> Result<(), String> {
     outcome.and(server::stop(&server_dir))
 }
 
-fn start(dir: &Path) -> Result<Server, String> {
-    server::start(dir, LIFE, &["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"])
+fn start(base: Option<&Path>, dir: &Path, more: &[&str]) -> Result<Server, String> {
+    let options = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--performance-schema=ON"];
+    let options = [&options, more].concat();
+    match base {
+        Some(base) => server::start_release(base, dir, LIFE, &options),
+        None => server::start(dir, LIFE, &options),
+    }
 }
 
 /// Builds the program `millpond`, and returns its path.
@@ -171,6 +216,7 @@ fn passwords(lab: &Lab<'_>) -> Result<(), String> {
         return Err("a refused collection leaves a directory".to_owned());
     }
     expect("age", &output(lab.millpond(&["age", &target]).env("MYSQL_PWD", "right"))?, "checkpoint age")?;
+    expect("an answer on a terminal", &asked_on_a_terminal(lab, &target)?, "checkpoint age")?;
     // Without PROCESS some figures are missing, and the line says which grant is.
     let all = output(lab.millpond(&["age", &target, "--all"]).env("MYSQL_PWD", "right"))?;
     expect("age --all", &all, "GRANT PROCESS")?;
@@ -181,6 +227,82 @@ fn passwords(lab: &Lab<'_>) -> Result<(), String> {
     expect("an option file", &from_file?, "checkpoint age")
 }
 
+/// Answers the question for a password on a terminal, which the program `script` makes. Returns
+/// what is shown after the question.
+fn asked_on_a_terminal(lab: &Lab<'_>, target: &str) -> Result<String, String> {
+    let asked = format!("{} age '{target}' --password", lab.program.display());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &asked, "/dev/null"]).env("HOME", lab.dir);
+    let mut terminal =
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|e| format!("script: {e}"))?;
+    let (mut keys, screen) = (terminal.stdin.take(), terminal.stdout.take());
+    let mut screen = std::io::BufReader::new(screen.ok_or("script shows nothing")?);
+    let mut shown = Vec::new();
+    screen.read_until(b':', &mut shown).map_err(|e| format!("script: {e}"))?;
+    expect("a question", &String::from_utf8_lossy(&shown), "password of watcher:")?;
+    if let Some(keys) = &mut keys {
+        keys.write_all(b"wrong\x15right\n").map_err(|e| format!("script: {e}"))?;
+    }
+    let mut rest = String::new();
+    screen.read_to_string(&mut rest).map_err(|e| format!("script: {e}"))?;
+    terminal.wait().map_err(|e| format!("script: {e}"))?;
+    drop(keys);
+    if rest.contains("right") { Err(format!("the password is shown: {rest:?}")) } else { Ok(rest) }
+}
+
+/// Makes a private key and a certificate of it, signed by `authority`, or by itself as an
+/// authority.
+fn certificate(lab: &Lab<'_>, name: &str, authority: Option<&str>) -> Result<(), String> {
+    let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+    openssl.args(["-days", "2", "-subj", &format!("/CN={name}"), "-keyout", &key, "-out", &certificate]);
+    if let Some(authority) = authority {
+        openssl.args(["-CA", &format!("{authority}.pem"), "-CAkey", &format!("{authority}.key")]);
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+    }
+    output(openssl.current_dir(lab.dir))?;
+    // For the user of the server.
+    output(Command::new("chmod").arg("a+r").arg(lab.dir.join(&key))).map(drop)
+}
+
+fn certificates(lab: &Lab<'_>) -> Result<(), String> {
+    certificate(lab, "authority", None)?;
+    certificate(lab, "other", None)?;
+    certificate(lab, "server", Some("authority"))?;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let port = free.map_err(|e| format!("no port is free: {e}"))?.port();
+    let file = |name: &str| lab.dir.join(name).display().to_string();
+    let dir = lab.dir.join("tls");
+    let (certificate, key) = (file("server.pem"), file("server.key"));
+    let options = [
+        "--skip-networking=0",
+        "--bind-address=127.0.0.1",
+        &format!("--port={port}"),
+        &format!("--ssl-cert={certificate}"),
+        &format!("--ssl-key={key}"),
+    ];
+    let server = start(lab.base.as_deref(), &dir, &options)?;
+    let user = "CREATE USER safe@'%' IDENTIFIED BY 'right' REQUIRE SSL";
+    let outcome = output(server.client().args(["--execute", user])).and_then(|_| {
+        let age = |host: &str, tls: &str| {
+            let mut command = lab.millpond(&["age", &format!("mysql://safe@{host}:{port}/{tls}")]);
+            command.env("MYSQL_PWD", "right");
+            command
+        };
+        let trusted = format!("?ca={}", file("authority.pem"));
+        expect("a good certificate", &output(&mut age("localhost", &trusted))?, "checkpoint age")?;
+        let doubt = "does not convince";
+        let unknown = format!("?ca={}", file("other.pem"));
+        expect("another authority", &refused(&mut age("localhost", &unknown))?.1, doubt)?;
+        expect("no authority", &refused(&mut age("localhost", "?tls=verify"))?.1, doubt)?;
+        expect("another name", &refused(&mut age("127.0.0.1", &trusted))?.1, doubt)?;
+        expect("no encryption", &refused(&mut age("localhost", ""))?.1, "does not let the user safe in")
+    });
+    outcome.and(server::stop(&dir))
+}
+
 fn innodb(lab: &Lab<'_>) -> Result<(), String> {
     lab.sql("SET GLOBAL innodb_monitor_enable = 'module_buffer'")?;
     let plots = ["index.html", "checkpoint-age.svg", "buffer-pool.svg", "log-an-hour.svg", "rows.svg"];
@@ -188,6 +310,10 @@ fn innodb(lab: &Lab<'_>) -> Result<(), String> {
 }
 
 fn millpond(lab: &Lab<'_>) -> Result<(), String> {
+    if lab.base.is_some() {
+        println!("        this server has no plugin");
+        return Ok(());
+    }
     let database = lab.server.data().join("#millpond").display().to_string();
     let plots = ["index.html", "checkpoint-age.svg", "buffer-pool.svg", "syncs.svg"];
     lab.collect_and_plot(&database, "Millpond", "plugin", &plots)?;
@@ -197,10 +323,26 @@ fn millpond(lab: &Lab<'_>) -> Result<(), String> {
     expect("age", &lab.ok(&["age", &database])?, "checkpoint age")
 }
 
-/// Starts a collection, and waits until it has a sample.
-fn collecting(lab: &Lab<'_>, name: &str) -> Result<Child, String> {
+fn live(lab: &Lab<'_>) -> Result<(), String> {
     let target = lab.target("root");
-    let mut command = lab.millpond(&["collect", &target, "--out", name]);
+    let mut load = lab.load("InnoDB")?;
+    let picture = lab.ok(&["top", &target, "--print", "80x24", "--seconds", "3"]);
+    let trace = lab.ok(&["trace-fsync", &target, "--seconds", "2"]);
+    let _ = load.kill();
+    let _ = load.wait();
+    let version = lab.sql("SELECT SUBSTRING_INDEX(@@version, '-', 1)")?;
+    let picture = picture?;
+    expect("top", &picture, &format!("MariaDB {version}"))?;
+    expect("top", &picture, "checkpoint age")?;
+    let trace = trace?;
+    expect("trace-fsync", &trace, "ib_logfile0")?;
+    expect("trace-fsync", &trace, "for each sync")?;
+    expect("explain", &lab.ok(&["explain", "innodb_io_capacity"])?, "innodb_io_capacity")
+}
+
+/// Starts a collection of a target, and waits until it has a sample.
+fn collecting(lab: &Lab<'_>, target: &str, name: &str) -> Result<Child, String> {
+    let mut command = lab.millpond(&["collect", target, "--out", name]);
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = quiet.spawn().map_err(|e| format!("cannot start the program: {e}"))?;
     until("a first sample", || lab.stats(name).contains("\"values\""))?;
@@ -218,10 +360,10 @@ fn interrupt(child: Child) -> Result<String, String> {
 }
 
 fn restart(lab: &Lab<'_>) -> Result<(), String> {
-    let child = collecting(lab, "restarted")?;
+    let child = collecting(lab, &lab.target("root"), "restarted")?;
     output(Command::new("kill").args(["-9", &lab.server.process()?]))?;
     until("the end of the server", || lab.stats("restarted").contains("\"gone\""))?;
-    start(lab.server_dir)?;
+    start(lab.base.as_deref(), lab.server_dir, &[])?;
     until("the return of the server", || {
         let stats = lab.stats("restarted");
         stats.find("\"back\"").is_some_and(|at| stats[at..].contains("\"values\""))
@@ -231,7 +373,7 @@ fn restart(lab: &Lab<'_>) -> Result<(), String> {
 }
 
 fn interrupted(lab: &Lab<'_>) -> Result<(), String> {
-    let child = collecting(lab, "interrupted")?;
+    let child = collecting(lab, &lab.target("root"), "interrupted")?;
     expect("the summary", &interrupt(child)?, "samples of mysql://")?;
     if !lab.stats("interrupted").ends_with("}\n") {
         return Err("the last line is not whole".to_owned());

@@ -5,10 +5,10 @@
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`lab`] those of the program
-//! `millpond` that need a server, [`serve`] those of its dashboard, [`suites`] runs MariaDB's
-//! suites for storage engines, [`adapted`] runs its other tests with InnoDB and with Millpond,
-//! [`proof`] says how much of these runs by itself, and [`mod@bench`] measures. Everything that is
-//! made lies under `target/mariadb`.
+//! `millpond` that need a server, also against another [`release`], [`serve`] those of its
+//! dashboard, [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other
+//! tests with InnoDB and with Millpond, [`proof`] says how much of these runs by itself, and
+//! [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -21,6 +21,7 @@ mod lab;
 mod layout;
 mod packages;
 mod proof;
+mod release;
 mod serve;
 mod server;
 mod sessions;
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     },
     /// Run `test --only serve`, and write the pictures of docs/serve.md
     Pictures,
+    /// Try the program's commands against a live server, and measure what a collection costs
+    Lab(lab::Args),
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
     #[command(flatten)]
@@ -83,6 +86,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
             build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
         }
         Command::Pictures => build().and_then(|_| smoke::pictures()),
+        Command::Lab(args) => lab::run_alone(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),
     }

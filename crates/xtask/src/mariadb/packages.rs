@@ -18,7 +18,7 @@ pub(super) const FOR_BUILDING: [&str; 7] = [
 ];
 
 /// What `mariadb test` needs besides.
-pub(super) const FOR_TESTS: [&str; 1] = ["sysbench"];
+pub(super) const FOR_TESTS: [&str; 2] = ["sysbench", "openssl"];
 
 /// Installs what is missing of `packages`; that needs root.
 pub(super) fn install(packages: &[&str]) -> Result<(), String> {

@@ -70,30 +70,70 @@ pub(super) fn start_without_plugin(dir: &Path, life: Duration) -> Result<Server,
     start_any(dir, life, &["--plugin-load="])
 }
 
+/// Starts the server of a release in `base`, without the plugin.
+pub(super) fn start_release(
+    base: &Path,
+    dir: &Path,
+    life: Duration,
+    options: &[&str],
+) -> Result<Server, String> {
+    let server = claim(dir)?;
+    if is_root() {
+        check_reachable(&base.join("bin"))?;
+    }
+    let basedir = format!("--basedir={}", base.display());
+    if !server.data().join("mysql").exists() {
+        let mut install = Command::new("bash");
+        install.arg(base.join("scripts/mariadb-install-db")).args(["--no-defaults", &basedir]);
+        make_data(install, &server.dir)?;
+    }
+    let mut all = arguments(&server.dir);
+    all.push(basedir);
+    all.extend(options.iter().map(|option| (*option).to_owned()));
+    launch(server, life, &base.join("bin/mariadbd"), &all)
+}
+
 fn start_any(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
+    let server = claim(dir)?;
+    let plugins = server.dir.join("plugin");
+    make_dir(&plugins)?;
+    std::fs::copy(plugin_path(), plugins.join("ha_millpond.so")).map_err(|e| {
+        format!("cannot copy {}: {e}; `cargo xtask mariadb build` makes it", plugin_path().display())
+    })?;
+    if !server.data().join("mysql").exists() {
+        let mut install = Command::new("mariadb-install-db");
+        install.arg("--no-defaults");
+        make_data(install, &server.dir)?;
+    }
+    let mut all = arguments(&server.dir);
+    all.push(format!("--plugin-dir={}", plugins.display()));
+    all.push("--plugin-load-add=ha_millpond.so".to_owned());
+    all.extend(options.iter().map(|option| (*option).to_owned()));
+    launch(server, life, Path::new("mariadbd"), &all)
+}
+
+/// Makes the directory of a server that does not run, for the server's user.
+fn claim(dir: &Path) -> Result<Server, String> {
     make_dir(dir)?;
     let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
     let server = server_in(&dir);
     if is_running(&server) {
         return Err(format!("a server runs in {} already", dir.display()));
     }
-    let plugins = dir.join("plugin");
-    make_dir(&plugins)?;
-    std::fs::copy(plugin_path(), plugins.join("ha_millpond.so")).map_err(|e| {
-        format!("cannot copy {}: {e}; `cargo xtask mariadb build` makes it", plugin_path().display())
-    })?;
     if is_root() {
         check_reachable(&dir)?;
         output(Command::new("chown").arg(USER).arg(&dir))?;
     }
-    if !dir.join("data/mysql").exists() {
-        make_data(&dir)?;
-    }
+    Ok(server)
+}
+
+/// Starts a program as a server that ends by itself, and waits until it answers.
+fn launch(server: Server, life: Duration, program: &Path, arguments: &[String]) -> Result<Server, String> {
     let log = File::create(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new("setsid");
-    command.args(["timeout", "--kill-after=60", &life.as_secs().to_string(), "mariadbd"]);
-    command.args(arguments(&dir)).args(options).stdin(Stdio::null()).stdout(log).stderr(errors);
+    command.args(["timeout", "--kill-after=60", &life.as_secs().to_string()]).arg(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(log).stderr(errors);
     let mut process = command.spawn().map_err(|e| format!("cannot start the server: {e}"))?;
     let began = Instant::now();
     while !is_running(&server) {
@@ -136,9 +176,7 @@ fn arguments(dir: &Path) -> Vec<String> {
         format!("--datadir={}", path("data")),
         format!("--socket={}", path("socket")),
         format!("--pid-file={}", path("pid")),
-        format!("--plugin-dir={}", path("plugin")),
         "--skip-networking".to_owned(),
-        "--plugin-load-add=ha_millpond.so".to_owned(),
         // The engine's directory is no database.
         "--ignore-db-dirs=#millpond".to_owned(),
         "--max-connections=2100".to_owned(),
@@ -150,10 +188,10 @@ fn arguments(dir: &Path) -> Vec<String> {
     arguments
 }
 
-fn make_data(dir: &Path) -> Result<(), String> {
-    let mut install = Command::new("mariadb-install-db");
-    install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    install.args(["--skip-name-resolve", &format!("--datadir={}", dir.join("data").display())]);
+/// Makes the data of a server by its script.
+fn make_data(mut install: Command, dir: &Path) -> Result<(), String> {
+    install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
+    install.arg(format!("--datadir={}", dir.join("data").display()));
     if is_root() {
         install.arg(format!("--user={USER}"));
     }

@@ -66,7 +66,7 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
         in_one_server(dir, only)?;
         let runs = |part| only.is_none_or(|only| only == part);
         if runs(Part::Lab) {
-            lab::run(&dir.join("lab"))?;
+            lab::run(&dir.join("lab"), &lab::Args::default())?;
         }
         if runs(Part::Serve) {
             serve::run(&dir.join("serve"), None)?;
@@ -97,7 +97,7 @@ fn start(dir: &Path) -> Result<Server, String> {
 }
 
 /// Runs tests in a directory, which stays if they fail.
-fn in_own_directory(tests: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+pub(super) fn in_own_directory(tests: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     // Root's server runs as another user, who cannot come to every checkout.
     let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
     let outcome = tests(&dir);

@@ -92,7 +92,7 @@ bool Handler::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *cha
   IndexRename *rename = static_cast<IndexRename *>(changes->handler_ctx);
   if (rename == nullptr) return handler::commit_inplace_alter_table(altered, changes, commit);
   if (int rc = rename->run(!commit)) {
-    print_error(server_error_of(rc), MYF(0));
+    print_error(error_of(rc), MYF(0));
     return true;
   }
   return false;

@@ -78,7 +78,7 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
 int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
   note_changes(true);
   if (int rc = table_->statistics().renew(*table_, table, true)) {
-    server_error_of(rc);
+    error_of(rc);
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Millpond: %s",
                         last_error_text());
     return HA_ADMIN_FAILED;

@@ -62,15 +62,15 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   }
   std::vector<millpond_table_change> changes;
   for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_CREATE, tree));
-  if (int rc = make_changes(changes)) return server_error_of(rc);
+  if (int rc = make_changes(changes)) return error_of(rc);
   forget_hidden_keys(name);
   // The first key of an empty table needs no search, which would be a use of the tree.
   hidden_keys_of(name)->known.store(true, std::memory_order_release);
   if (is_temporary(name)) {
-    if (int rc = show_to_all(names)) return server_error_of(rc);
+    if (int rc = show_to_all(names)) return error_of(rc);
   }
   if (info->auto_increment_value > 1) {
-    if (int rc = raise_counter(name, info->auto_increment_value)) return server_error_of(rc);
+    if (int rc = raise_counter(name, info->auto_increment_value)) return error_of(rc);
   }
   warn_of_foreign_keys(thd, info);
   return 0;
@@ -79,23 +79,23 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
 int Handler::delete_table(const char *path) {
   std::string name = table_name_of(path);
   std::vector<std::string> names;
-  if (int rc = trees_of(name, &names)) return server_error_of(rc);
+  if (int rc = trees_of(name, &names)) return error_of(rc);
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
   forget_hidden_keys(name);
   // The running transaction may have used a temporary table. The engine drops it when that ends.
   Session *session = Session::existing(current_thd);
   if (session && is_temporary(name) && session->drop_at_end(names)) return 0;
   if (session) session->abandon_tables();
-  return server_error_of(drop_trees(names));
+  return error_of(drop_trees(names));
 }
 
 int Handler::rename_table(const char *from, const char *to) {
   std::string old_name = table_name_of(from), new_name = table_name_of(to);
   std::vector<std::string> names, renamed;
-  if (int rc = trees_of(old_name, &names)) return server_error_of(rc);
+  if (int rc = trees_of(old_name, &names)) return error_of(rc);
   if (names.empty()) {
     // A rename that is repeated after a crash finds its work done.
-    if (int rc = trees_of(new_name, &names)) return server_error_of(rc);
+    if (int rc = trees_of(new_name, &names)) return error_of(rc);
     return names.empty() ? HA_ERR_NO_SUCH_TABLE : 0;
   }
   for (const std::string &tree : names) renamed.push_back(new_name + tree.substr(old_name.size()));
@@ -104,7 +104,7 @@ int Handler::rename_table(const char *from, const char *to) {
     changes.push_back(change_of(MILLPOND_TABLE_OP_RENAME, names[i]));
     changes.back().new_name = bytes_of(renamed[i].data(), renamed[i].size());
   }
-  if (int rc = make_changes(changes)) return server_error_of(rc);
+  if (int rc = make_changes(changes)) return error_of(rc);
   rename_hidden_keys(old_name, new_name);
   return 0;
 }
@@ -119,13 +119,13 @@ bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
 int Handler::truncate() {
   std::vector<std::string> names;
-  if (int rc = trees_of(table_->name(), &names)) return server_error_of(rc);
+  if (int rc = trees_of(table_->name(), &names)) return error_of(rc);
   forget_cursors();
   std::vector<millpond_table_change> changes;
   for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_REPLACE, tree));
-  if (int rc = make_changes(changes)) return server_error_of(rc);
+  if (int rc = make_changes(changes)) return error_of(rc);
   if (is_temporary(table_->name())) {
-    if (int rc = show_to_all(names)) return server_error_of(rc);
+    if (int rc = show_to_all(names)) return error_of(rc);
   }
   return table_->reopen_trees(table);
 }

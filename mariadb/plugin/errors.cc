@@ -6,9 +6,8 @@
 
 namespace millpond {
 
-int server_error(THD *thd, int rc) {
+int server_error_of_failure(THD *thd, int rc) {
   switch (rc) {
-    case MILLPOND_RC_OK: return 0;
     case MILLPOND_RC_NOT_FOUND: return HA_ERR_KEY_NOT_FOUND;
     case MILLPOND_RC_KEY_EXISTS: return HA_ERR_FOUND_DUPP_KEY;
     // These four have ended the engine's transaction, so the server's has to end too.

@@ -1,7 +1,7 @@
 // The engine's return codes as the server's error numbers.
 #pragma once
 
-#include "server.h"
+#include "engine.h"
 
 namespace millpond {
 
@@ -11,7 +11,12 @@ constexpr int OWN_ERRORS = 1000;
 
 // Returns the server's number for a return code other than OK, and tells the server what the
 // failure has done to the session's transaction. `thd` may be null.
-int server_error(THD *thd, int rc);
+int server_error_of_failure(THD *thd, int rc);
+
+// The same for any return code.
+inline int server_error(THD *thd, int rc) {
+  return rc == MILLPOND_RC_OK ? 0 : server_error_of_failure(thd, rc);
+}
 
 // Returns the text of the last failure of this thread.
 const char *last_error_text();

@@ -33,8 +33,10 @@ uint least_column_bytes(const Field *field) {
   return !(field->flags & BLOB_FLAG) && field->field_length >= LONG ? 2 : 1;
 }
 
+}  // namespace
+
 // Returns the fewest bytes that a row can take in InnoDB. Costs that use it are then the same.
-uint least_row_bytes(const TABLE_SHARE *share) {
+uint Handler::least_row_bytes(const TABLE_SHARE *share) {
   constexpr uint HEADER = 18, ROW_ID = 6;
   uint bytes = HEADER, nullable = 0;
   for (uint i = 0; i < share->fields; i++) {
@@ -54,8 +56,6 @@ uint least_row_bytes(const TABLE_SHARE *share) {
   }
   return bytes;
 }
-
-}  // namespace
 
 int Handler::info(uint flag) {
   if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
@@ -116,7 +116,7 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
 
 // More rows than the table can have.
 ha_rows Handler::estimate_rows_upper_bound() {
-  return 2 * stats.data_file_length / least_row_bytes(table->s);
+  return 2 * stats.data_file_length / least_row_bytes_;
 }
 
 #if MYSQL_VERSION_ID < 110000

@@ -8,42 +8,6 @@
 
 namespace millpond {
 
-namespace {
-
-// Tells whether all columns of an index can be put back from its entries.
-bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
-  for (uint i = from; i < to; i++) {
-    const KEY_PART_INFO &part = key.key_part[i];
-    const Field *field = share->field[part.fieldnr - 1];
-    bool text = field->key_type() == HA_KEYTYPE_TEXT || field->key_type() >= HA_KEYTYPE_VARTEXT1;
-    if (text || !field->stored_in_db() || part.length != field->pack_length()) return false;
-  }
-  return true;
-}
-
-// Tells whether an index is the primary key: the first one, if it has that name, or if it is unique and
-// has whole columns that are NOT NULL. The server asks for an index's flags before it says which is the
-// primary key.
-bool is_primary(const TABLE_SHARE *share, uint index) {
-  if (index != 0 || share->keys == 0) return false;
-  const KEY &key = share->key_info[0];
-  if (my_strcasecmp(system_charset_info, key.name.str, "PRIMARY") == 0) return true;
-  if (!(key.flags & HA_NOSAME) || key.algorithm == HA_KEY_ALG_LONG_HASH) return false;
-  for (uint i = 0; i < key.user_defined_key_parts; i++) {
-    const KEY_PART_INFO &part = key.key_part[i];
-    const Field *field = share->field[part.fieldnr - 1];
-    if (field->null_ptr || field->key_length() != part.length) return false;
-  }
-  return true;
-}
-
-// Tells whether the primary key, if the table has one, can be put back from any entry.
-bool primary_restorable(const TABLE_SHARE *share) {
-  return !is_primary(share, 0) || restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
-}
-
-}  // namespace
-
 // Statements that only read, or whose metadata lock keeps writers out while they copy.
 bool reads_without_locks(int command) {
   switch (command) {
@@ -59,32 +23,35 @@ bool reads_without_locks(int command) {
   }
 }
 
+namespace {
+
+// Tells whether the transaction's reads for a change lock the gaps between rows too.
+bool locks_gaps(THD *thd) {
+  const uint isolation = thd_tx_isolation(thd);
+  return isolation == ISO_SERIALIZABLE ||
+         (isolation == ISO_REPEATABLE_READ && !settings::snapshot_isolation(thd));
+}
+
+}  // namespace
+
 ulonglong Handler::table_flags() const {
   // The server looks for duplicates of long values and for overlapping periods itself. Where its
   // reads lock no gaps, two transactions could both find none before they insert; so it reads after
   // the insert, and one of them waits for the other one's row. The server asks when it opens the table
   // and once a statement, and keeps the answer.
-  THD *thd = ha_thd();
-  const uint isolation = thd_tx_isolation(thd);
-  const bool gaps = isolation == ISO_SERIALIZABLE ||
-                    (isolation == ISO_REPEATABLE_READ && !settings::snapshot_isolation(thd));
-  return (gaps ? 0 : HA_CHECK_UNIQUE_AFTER_WRITE) | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER |
-         HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
-         HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
-         HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
+  ulonglong check = 0;
+  const bool looks = table_ == nullptr || table_share->long_unique_table || table_share->period.name;
+  if (looks && !locks_gaps(ha_thd())) check = HA_CHECK_UNIQUE_AFTER_WRITE;
+  return check | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
+         HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
+         HA_PRIMARY_KEY_IN_READ_INDEX | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
+         HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
          HA_CAN_SKIP_LOCKED | HA_CRASH_SAFE | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
 }
 
 ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
-  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
-  const KEY &key = table_share->key_info[index];
-  // The primary key's index has all columns, so the server may always read from it alone.
-  if (is_primary(table_share, index)) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  if (!primary_restorable(table_share)) return flags;
-  flags |= HA_DO_INDEX_COND_PUSHDOWN | HA_DO_RANGE_FILTER_PUSHDOWN;
-  uint from = all_parts ? 0 : part, to = part + 1;
-  if (restorable(table_share, key, from, to)) flags |= HA_KEYREAD_ONLY;
-  return flags;
+  if (table_) return table_->index(index).flags.of(part, all_parts);
+  return IndexFlags(table_share, index, part + 1).of(part, all_parts);
 }
 
 int Handler::open(const char *path, int, uint) {
@@ -117,6 +84,7 @@ int Handler::open(const char *path, int, uint) {
   // that key collects its rows before it changes one: else it would find changed rows once more.
   key_used_on_scan = table_->primary();
   ref_length = table_->has_primary() ? table->key_info[table_->primary()].key_length : HIDDEN_KEY_BYTES;
+  least_row_bytes_ = least_row_bytes(table->s);
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
@@ -231,8 +199,7 @@ void Handler::end_handler() {
   if (session) session->release_tables();
 }
 
-int Handler::server_error_of(int rc) {
-  if (rc == MILLPOND_RC_OK) return 0;
+int Handler::error_of_failure(int rc) {
   int error = server_error(ha_thd(), rc);
   if (error >= OWN_ERRORS) {
     last_own_error_ = error;

@@ -131,8 +131,8 @@ class Handler final : public handler {
     Piece key, value;
   };
 
-  int error_of(int rc) { return server_error_of(rc); }
-  int server_error_of(int rc);
+  int error_of(int rc) { return rc == MILLPOND_RC_OK ? 0 : error_of_failure(rc); }
+  int error_of_failure(int rc);
   int use_session(THD *thd);
   bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
   void forget_cursors();
@@ -145,6 +145,9 @@ class Handler final : public handler {
   void end_apart();
   int commit_apart(int error);
   millpond_txn *txn() const { return apart_ ? apart_ : session_->txn(); }
+
+  // estimates.cc
+  static uint least_row_bytes(const TABLE_SHARE *share);
 
   // check.cc
   int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
@@ -244,6 +247,7 @@ class Handler final : public handler {
   uint entry_count_ = 0;
   uint changed_rows_ = 0;     // Not told to the statistics yet.
   ulonglong statistics_seen_ = 0;
+  uint least_row_bytes_ = 1;
   int counter_error_ = 0;     // Why there was no number.
   ulonglong numbered_rows_ = 0;  // How many rows of the statement may still need a number.
   uint64_t counter_ = 0;      // What the table's counter becomes at least.

@@ -89,11 +89,11 @@ class KeyCodec {
   static void append_value(const KeyPart &part, const uchar *image, size_t bytes, Buffer &out,
                            Buffer &scratch);
 
-  KeyPart parts_[MAX_REF_PARTS];
   uint count_ = 0;
-  std::vector<TailPart> tail_;
   uint fixed_bytes_ = 0;
   bool restorable_ = false;
+  std::vector<TailPart> tail_;
+  KeyPart parts_[MAX_REF_PARTS];
 };
 
 // Turns `key` into the least key above all keys that begin with it. Returns false if there is none.

@@ -76,6 +76,7 @@ int Table::open(const char *path, const TABLE *table) {
       if (!table->field[key.key_part[p].fieldnr - 1]->stored_in_db()) indexes_[i].has_virtual = true;
     }
     if (indexes_[i].codec.init(share, &key)) return HA_ERR_UNSUPPORTED;
+    indexes_[i].flags = IndexFlags(share, i, key.ext_key_parts);
   }
   for (uint i = 0; has_primary() && i < count_; i++) {
     const KEY &key = table->key_info[i];

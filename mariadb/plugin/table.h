@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "hidden_keys.h"
+#include "index_flags.h"
 #include "key_codec.h"
 #include "row_codec.h"
 #include "statistics.h"
@@ -17,12 +18,14 @@ constexpr uint HIDDEN_KEY_BYTES = 8;
 constexpr uint MAX_KEY_BYTES = 3500;
 
 // One index of a table, and its tree.
+// What each row needs stands together.
 struct Index {
-  KeyCodec codec;
   millpond_table *tree = nullptr;
-  std::string tree_name;
   bool unique = false;
   bool has_virtual = false;  // A column of it is not stored in the row.
+  IndexFlags flags;
+  KeyCodec codec;
+  std::string tree_name;
 };
 
 // The entry of a secondary index:

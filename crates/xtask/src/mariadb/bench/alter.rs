@@ -48,5 +48,5 @@ fn change(server: &Server, engine: &str) -> Result<Run, String> {
     let began = Instant::now();
     sql(server, &format!("ALTER TABLE bench_alter.copy ENGINE={engine}"))?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Run { rate: 1.0 / seconds, p99_ms: seconds * 1000.0, server_us: f64::NAN })
+    Ok(Run { p99_ms: seconds * 1000.0, ..Run::of_rate(1.0 / seconds) })
 }

@@ -37,6 +37,9 @@ const NOT_WAITING: &str = "not waiting";
 /// The rate that an ideal log would leave of [`NOT_WAITING`], by a model: see [`ideal_log`].
 const IDEAL_LOG: &str = "ideal log";
 
+/// How many times as long the client's own code takes for a transaction if commits wait.
+const CLIENT_SLOWER: &str = "client slower";
+
 /// The engine that keeps nothing, a part of Debian's package mariadb-server.
 const BLACKHOLE: &str = "/usr/lib/mysql/plugin/ha_blackhole.so";
 
@@ -227,7 +230,7 @@ impl Bench<'_> {
     }
 
     /// Runs something while commits of Millpond do not wait for the log.
-    fn without_waiting(&self, run: impl FnOnce() -> Result<f64, String>) -> Result<f64, String> {
+    fn without_waiting<R>(&self, run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
         let set = |value: u8| {
             let set = format!("SET GLOBAL millpond_flush_log_at_trx_commit = {value}");
             output(self.server.client().args(["--execute", &set])).map(drop)
@@ -256,12 +259,12 @@ impl Bench<'_> {
             }
         }
         if workload.durable_writes {
-            let rate = self.without_waiting(|| Ok(run("Millpond", self.size.seconds)?.rate))?;
-            value.beside.push((NOT_WAITING, rate));
+            let free = self.without_waiting(|| run("Millpond", self.size.seconds))?;
+            let slower = value.client_slower_than(&free).unwrap_or(1.0).max(1.0);
             let dir = std::env::temp_dir().join(format!("millpond-ideal-log-{}", std::process::id()));
-            let ideal = ideal_log::commits(workload.clients, rate, &dir);
+            let ideal = ideal_log::commits(workload.clients, free.rate, slower, &dir);
             let _ = std::fs::remove_dir_all(&dir);
-            value.beside.push((IDEAL_LOG, ideal?));
+            value.beside.extend([(NOT_WAITING, free.rate), (CLIENT_SLOWER, slower), (IDEAL_LOG, ideal?)]);
         }
         let engines = output(self.server.client().args(["--execute", "SHOW ENGINES"]))?;
         if let Some(engine) = workload.beside.filter(|engine| engines.contains(engine)) {

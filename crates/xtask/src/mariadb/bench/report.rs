@@ -21,7 +21,7 @@ pub(super) struct Value {
 }
 
 fn one(rate: f64) -> Vec<Run> {
-    vec![Run { rate, p99_ms: f64::NAN, server_us: f64::NAN }]
+    vec![Run::of_rate(rate)]
 }
 
 impl Value {
@@ -42,6 +42,12 @@ impl Value {
     pub(super) fn add(&mut self, engine: &str, run: Run) {
         let runs = if engine == "InnoDB" { &mut self.theirs } else { &mut self.ours };
         runs.push(run);
+    }
+
+    /// Returns how many times as much of a processor the client's own code takes for a transaction in
+    /// Millpond's runs as in `run`.
+    pub(super) fn client_slower_than(&self, run: &Run) -> Option<f64> {
+        Some(middle(&self.ours, |run| run.client_us)? / run.client_us).filter(|times| times.is_finite())
     }
 
     /// Returns the median of Millpond's value over InnoDB's, pair by pair.
@@ -136,6 +142,7 @@ impl Row {
                 "values": list(|run| run.rate),
                 "p99_ms": list(|run| run.p99_ms),
                 "server_us": list(|run| run.server_us),
+                "client_us": list(|run| run.client_us),
             })
         };
         let ratio = self.value.ratio().map(|r| json!({ "low": r.low, "median": r.middle, "high": r.high }));

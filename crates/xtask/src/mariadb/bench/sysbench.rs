@@ -29,6 +29,15 @@ pub(super) struct Run {
     pub(super) p99_ms: f64,
     /// Processor time of the server for a transaction, microseconds.
     pub(super) server_us: f64,
+    /// Processor time outside the kernel of the client for a transaction, microseconds.
+    pub(super) client_us: f64,
+}
+
+impl Run {
+    /// Returns a run of which nothing else is known.
+    pub(super) fn of_rate(rate: f64) -> Run {
+        Run { rate, p99_ms: f64::NAN, server_us: f64::NAN, client_us: f64::NAN }
+    }
 }
 
 /// Returns the name of the database of an engine.
@@ -96,12 +105,13 @@ pub(super) fn run(
         }
     };
     program.args([format!("--threads={}", workload.clients), format!("--time={seconds}")]);
-    let before = processor_us(server)?;
+    let before = (processor_us(server)?, clients_us()?);
     let said = output(program.arg("run"))?;
-    let used_us = processor_us(server)? - before;
+    let (server_us, client_us) = (processor_us(server)? - before.0, clients_us()? - before.1);
     let (count, rate) = transactions(&said).ok_or_else(|| format!("sysbench prints no rate: {said}"))?;
     let p99_ms = after(&said, "99th percentile:").unwrap_or(f64::NAN);
-    Ok(Run { rate, p99_ms, server_us: used_us / count.max(1.0) })
+    let count = count.max(1.0);
+    Ok(Run { rate, p99_ms, server_us: server_us / count, client_us: client_us / count })
 }
 
 /// Returns the first number behind `name`.
@@ -120,12 +130,24 @@ fn transactions(said: &str) -> Option<(f64, f64)> {
 
 /// Returns the processor time that the server has used so far, microseconds.
 fn processor_us(server: &Server) -> Result<f64, String> {
-    let path = format!("/proc/{}/stat", server.process()?);
+    ticks_us(&server.process()?, &[11, 12])
+}
+
+/// Returns the processor time outside the kernel of all programs that this one has run to their
+/// ends, microseconds.
+fn clients_us() -> Result<f64, String> {
+    ticks_us("self", &[13])
+}
+
+/// Returns the sum of some times of a process, microseconds. The fields of its line in `/proc` are
+/// counted from behind its name.
+fn ticks_us(process: &str, fields: &[usize]) -> Result<f64, String> {
+    let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-    // The name of the program is in parentheses; the numbers are counted from behind it.
+    // The name is in parentheses.
     let numbers: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |n: usize| numbers.get(n).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0);
-    Ok((ticks(11) + ticks(12)) * 1e6 / TICKS)
+    let ticks = |n: &usize| numbers.get(*n).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0);
+    Ok(fields.iter().map(ticks).sum::<f64>() * 1e6 / TICKS)
 }
 
 /// Returns the value of a status variable.

@@ -262,7 +262,7 @@ impl Bench<'_> {
             let free = self.without_waiting(|| run("Millpond", self.size.seconds))?;
             let slower = value.client_slower_than(&free).unwrap_or(1.0).max(1.0);
             let dir = std::env::temp_dir().join(format!("millpond-ideal-log-{}", std::process::id()));
-            let ideal = ideal_log::commits(workload.clients, free.rate, slower, &dir);
+            let ideal = ideal_log::commits(workload.clients, free.rate, &dir);
             let _ = std::fs::remove_dir_all(&dir);
             value.beside.extend([(NOT_WAITING, free.rate), (CLIENT_SLOWER, slower), (IDEAL_LOG, ideal?)]);
         }

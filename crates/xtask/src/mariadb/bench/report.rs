@@ -44,8 +44,8 @@ impl Value {
         runs.push(run);
     }
 
-    /// Returns how many times as much of a processor the client's own code takes for a transaction in
-    /// Millpond's runs as in `run`.
+    /// Returns how many times as much of a processor the client's own code takes for a transaction
+    /// in Millpond's runs as in `run`.
     pub(super) fn client_slower_than(&self, run: &Run) -> Option<f64> {
         Some(middle(&self.ours, |run| run.client_us)? / run.client_us).filter(|times| times.is_finite())
     }

@@ -7,27 +7,51 @@
 //! slot anew. The checkpoint must not pass the least LSN in either slot of any frame. While a copy
 //! of a page is being written, no second one is taken, so no page is in two batches.
 //!
-//! The flags of the frame (`DIRTY`, `WRITING`) change under the mutex here. A holder of the
+//! The set is divided by frame, each shard behind a mutex of its own. A change marks its pages
+//! dirty between reserving its place in the log and publishing it, and a flush of the log waits for
+//! that. So nobody holds a mutex here for long: with one mutex for all, each batch that was noted
+//! as written made commits wait (decision 0173).
+//!
+//! The flags of the frame (`DIRTY`, `WRITING`) change under the shard's mutex. A holder of the
 //! exclusive latch sets `DIRTY`, and a holder of the shared latch clears it. So a holder of the
 //! exclusive latch that sees it set may rely on it.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::planted::{Bug, planted};
-use base::sync::Mutex;
+use base::sharded::shards;
 use base::sync::atomic::Ordering;
-use base::{Lsn, PageNo};
+use base::sync::{Mutex, MutexGuard};
+use base::{CachePadded, Lsn, PageNo, Sharded};
 
 use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
 use super::pool::{PageProbe, Pool};
 
+/// How many parts the set has. Two threads meet in one of 16 in a sixteenth of the cases.
+const SHARDS: usize = shards(16);
+
 /// Frames, ordered by the LSN in each of their two slots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
-    sets: Mutex<DirtyFrames>,
+    shards: Sharded<CachePadded<Mutex<DirtyFrames>>, SHARDS>,
 }
 
+impl DirtySet {
+    /// The part that a frame belongs to.
+    #[inline]
+    fn of(&self, frame: u32) -> MutexGuard<'_, DirtyFrames> {
+        self.shards.of(u64::from(frame)).lock()
+    }
+
+    /// All parts, one after the other, each locked while the caller looks at it. An entry stays in
+    /// its part, so none is missed that is there from the first look to the last.
+    fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, DirtyFrames>> {
+        self.shards.iter().map(|part| part.lock())
+    }
+}
+
+/// The frames of one part.
 #[derive(Debug, Default)]
 struct DirtyFrames {
     dirty: BTreeSet<(Lsn, u32)>,
@@ -47,8 +71,8 @@ struct LsnSlices {
     pages: VecDeque<u32>,
 }
 
-/// Entries of a set that are read under its mutex at once, for a list of all.
-const LIST_SLICE: usize = if cfg!(test) { 3 } else { 512 };
+/// Entries of a part that are read under its mutex at once, for a list of all.
+const LIST_SLICE: usize = if cfg!(test) { 3 } else { 64 };
 
 /// The width of slices before the first request tells it.
 const SLICE_SHIFT: u32 = 16;
@@ -61,7 +85,10 @@ impl Default for LsnSlices {
 
 impl LsnSlices {
     fn add(&mut self, lsn: Lsn) {
-        let slice = lsn.0 >> self.shift;
+        self.add_pages(lsn.0 >> self.shift, 1);
+    }
+
+    fn add_pages(&mut self, slice: u64, pages: u32) {
         if self.pages.is_empty() {
             self.first = slice;
         }
@@ -73,7 +100,14 @@ impl LsnSlices {
         if index >= self.pages.len() {
             self.pages.resize(index + 1, 0);
         }
-        self.pages[index] += 1;
+        self.pages[index] += pages;
+    }
+
+    /// Adds the counts of another part. REQUIRES: slices of the same width.
+    fn add_all(&mut self, other: &LsnSlices) {
+        for (n, pages) in other.pages.iter().enumerate() {
+            self.add_pages(other.first + n as u64, *pages);
+        }
     }
 
     fn remove(&mut self, lsn: Lsn) {
@@ -96,6 +130,20 @@ impl DirtyFrames {
         assert!(self.dirty.remove(&(lsn, frame)), "a dirty frame is not in the dirty set");
         self.slices.remove(lsn);
     }
+
+    /// Makes the slices `1 << shift` wide.
+    fn set_shift(&mut self, shift: u32) {
+        if self.slices.shift != shift {
+            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
+            self.dirty.iter().for_each(|&(lsn, _)| slices.add(lsn));
+            self.slices = slices;
+        }
+    }
+}
+
+/// The least LSN of a set.
+fn first(set: &BTreeSet<(Lsn, u32)>) -> Option<Lsn> {
+    set.first().map(|&(lsn, _)| lsn)
 }
 
 /// A copy of a page that is being written to the file. The page stays in memory and holds the
@@ -130,7 +178,7 @@ impl Pool {
             return;
         }
         assert!(first_dirty.0 != NO_LSN);
-        let mut sets = self.dirty.sets.lock();
+        let mut sets = self.dirty.of(index);
         base::check!(
             frame.first_dirty.load(Ordering::Relaxed) == NO_LSN,
             "{:?} is clean and has a first-dirty LSN",
@@ -151,12 +199,11 @@ impl Pool {
     /// Returns the start of the oldest change that a page's file may not have; `None` if every page
     /// is as in its file. The checkpoint reads the published end of the log first and then this.
     pub(crate) fn min_first_dirty(&self) -> Option<Lsn> {
-        let sets = self.dirty.sets.lock();
-        let first = |set: &BTreeSet<(Lsn, u32)>| set.first().map(|&(lsn, _)| lsn);
-        if planted(Bug::CheckpointIgnoresWriting) {
-            return first(&sets.dirty);
-        }
-        [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
+        let of_part = |sets: MutexGuard<'_, DirtyFrames>| {
+            let copied = first(&sets.writing).filter(|_| !planted(Bug::CheckpointIgnoresWriting));
+            [first(&sets.dirty), copied].into_iter().flatten().min()
+        };
+        self.dirty.parts().filter_map(of_part).min()
     }
 
     /// Returns the pages that may differ from their file by a change below `lsn`, ascending, and
@@ -169,23 +216,25 @@ impl Pool {
             (frame.page_no(), Lsn(frame.last.load(Ordering::Acquire)))
         };
         let mut pages = Vec::with_capacity(self.dirty_pages());
-        let mut from = (Lsn::ZERO, 0);
         // In slices: writers need the mutex. A page that gets dirty meanwhile does so from `lsn`
         // on; one that leaves the first set enters the second.
-        loop {
-            let sets = self.dirty.sets.lock();
-            let slice = sets.dirty.range(from..(lsn, 0)).take(LIST_SLICE);
-            let before = pages.len();
-            for found in slice {
-                pages.push(entry(found));
-                from = (found.0, found.1 + 1);
+        for part in self.dirty.shards.iter() {
+            let mut from = (Lsn::ZERO, 0);
+            loop {
+                let sets = part.lock();
+                let slice = sets.dirty.range(from..(lsn, 0)).take(LIST_SLICE);
+                let before = pages.len();
+                for found in slice {
+                    pages.push(entry(found));
+                    from = (found.0, found.1 + 1);
+                }
+                if pages.len() < before + LIST_SLICE {
+                    pages.extend(sets.writing.range(..(lsn, 0)).map(entry));
+                    break;
+                }
+                drop(sets);
+                base::sync::point();
             }
-            if pages.len() < before + LIST_SLICE {
-                pages.extend(sets.writing.range(..(lsn, 0)).map(entry));
-                break;
-            }
-            drop(sets);
-            base::sync::point();
         }
         pages.sort_unstable();
         // A page is in both sets if it was changed after its copy was taken. The later LSN counts.
@@ -201,25 +250,27 @@ impl Pool {
 
     /// Returns the start of the oldest change in a copy that is being written.
     pub(crate) fn min_writing(&self) -> Option<Lsn> {
-        self.dirty.sets.lock().writing.first().map(|&(lsn, _)| lsn)
+        self.dirty.parts().filter_map(|sets| first(&sets.writing)).min()
     }
 
     /// Returns the number of pages that differ from their file, apart from changes in a copy that
     /// is being written.
     pub(crate) fn dirty_pages(&self) -> usize {
-        self.dirty.sets.lock().dirty.len()
+        self.dirty.parts().map(|sets| sets.dirty.len()).sum()
     }
 
     /// Returns the number of pages with a copy that is being written.
     pub(super) fn writing_pages(&self) -> usize {
-        self.dirty.sets.lock().writing.len()
+        self.dirty.parts().map(|sets| sets.writing.len()).sum()
     }
 
     /// Returns the number of pages that differ, or may differ, from their file.
     pub(crate) fn differing_pages(&self) -> usize {
-        let sets = self.dirty.sets.lock();
         let only = |frame: u32| self.frames().get(frame).state() & DIRTY == 0;
-        sets.dirty.len() + sets.writing.iter().filter(|&&(_, frame)| only(frame)).count()
+        let of_part = |sets: MutexGuard<'_, DirtyFrames>| {
+            sets.dirty.len() + sets.writing.iter().filter(|&&(_, frame)| only(frame)).count()
+        };
+        self.dirty.parts().map(of_part).sum()
     }
 
     /// Counts dirty pages by slices of first-dirty LSN: for each slice its end and its pages,
@@ -227,26 +278,41 @@ impl Pool {
     /// the log wide, and at least half of that.
     pub(crate) fn dirty_by_slice(&self, width: u64, out: &mut Vec<(Lsn, u64)>) {
         let shift = width.max(1).ilog2();
-        let mut sets = self.dirty.sets.lock();
-        if sets.slices.shift != shift {
-            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
-            sets.dirty.iter().for_each(|&(lsn, _)| slices.add(lsn));
-            sets.slices = slices;
+        let mut all = LsnSlices { shift, ..LsnSlices::default() };
+        for mut sets in self.dirty.parts() {
+            sets.set_shift(shift);
+            all.add_all(&sets.slices);
         }
         out.clear();
-        let LsnSlices { first, pages, .. } = &sets.slices;
-        let end = |n: usize| Lsn((first + n as u64 + 1) << shift);
-        out.extend(pages.iter().enumerate().map(|(n, pages)| (end(n), u64::from(*pages))));
+        let end = |n: usize| Lsn((all.first + n as u64 + 1) << shift);
+        out.extend(all.pages.iter().enumerate().map(|(n, pages)| (end(n), u64::from(*pages))));
     }
 
     /// Returns up to `max` dirty pages with first-dirty LSNs below `up_to`, oldest first, without
-    /// pages whose copy is being written.
+    /// pages whose copy is being written. If there are such pages, at least one.
     pub(crate) fn oldest_dirty(&self, up_to: Lsn, max: usize) -> Vec<(PageNo, Lsn)> {
-        let sets = self.dirty.sets.lock();
         let frames = self.frames();
-        let ready =
-            sets.dirty.range(..(up_to, 0)).filter(|&&(_, index)| frames.get(index).state() & WRITING == 0);
-        ready.take(max).map(|&(lsn, index)| (frames.get(index).page_no(), lsn)).collect()
+        // A part has about its share of them; twice as many leave little chance to miss some.
+        let of_part = max / SHARDS * 2 + 8;
+        let mut pages = Vec::new();
+        // What lies above may not be the next oldest: some part has more that was not looked at.
+        let mut complete_to = up_to;
+        for sets in self.dirty.parts() {
+            let ready = sets
+                .dirty
+                .range(..(up_to, 0))
+                .filter(|&&(_, index)| frames.get(index).state() & WRITING == 0)
+                .map(|&(lsn, index)| (frames.get(index).page_no(), lsn));
+            let before = pages.len();
+            pages.extend(ready.take(of_part));
+            if pages.len() == before + of_part {
+                complete_to = complete_to.min(pages[pages.len() - 1].1);
+            }
+        }
+        pages.retain(|&(_, lsn)| lsn <= complete_to);
+        pages.sort_unstable_by_key(|&(_, lsn)| lsn);
+        pages.truncate(max);
+        pages
     }
 
     /// Returns whether the page is in memory and dirty, and no copy of it is being written. Only a
@@ -265,7 +331,7 @@ impl Pool {
         let frame = self.frames().get(index);
         let first_dirty;
         {
-            let mut sets = self.dirty.sets.lock();
+            let mut sets = self.dirty.of(index);
             if frame.state() & (DIRTY | WRITING) != DIRTY {
                 return None;
             }
@@ -285,7 +351,7 @@ impl Pool {
 
     /// The planted mistake: forgets that a page differs from its file.
     pub(super) fn forget_dirty(&self, index: u32) {
-        let mut sets = self.dirty.sets.lock();
+        let mut sets = self.dirty.of(index);
         let frame = self.frames().get(index);
         if frame.state() & (DIRTY | WRITING) == DIRTY {
             let first_dirty = Lsn(frame.first_dirty.swap(NO_LSN, Ordering::Relaxed));
@@ -296,9 +362,9 @@ impl Pool {
 
     /// Notes that the copies are written in place and synced.
     pub(crate) fn flushed(&self, tickets: Vec<FlushTicket>) {
-        let mut sets = self.dirty.sets.lock();
         for ticket in tickets {
             let frame = self.frames().get(ticket.frame);
+            let mut sets = self.dirty.of(ticket.frame);
             assert!(sets.writing.remove(&(ticket.first_dirty, ticket.frame)), "a copy was flushed twice");
             base::check!(
                 frame.state() & WRITING != 0 && frame.page_no() == ticket.page,

@@ -8,7 +8,7 @@
 //!  header: magic 8 | format u16 | 0 u16 | page bytes u32 | db id u64 | slots of an area u32
 //!          | areas u32 | crc32c u32
 //! ```
-//! A batch fills one area with one sequential write and a sync. Only then is any of its pages
+//! A batch fills one area from its start and syncs it. Only then is any of its pages
 //! written in place. The area is used again only after the in-place writes are synced (To2). A slot
 //! holds a page image as it is written in place, with its own checksum and page number.
 
@@ -31,6 +31,9 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MPONDDBW";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 4096;
+/// A batch is written in pieces of so many bytes, one after the other: a commit's write of the log
+/// queues behind no more than one (decision 0173).
+const PIECE_BYTES: usize = 512 << 10;
 /// Areas of the file: so many batches are under way at once. The number is part of the format.
 pub(super) const AREAS: usize = 2;
 const _: () = assert!(AREAS == pace::budget::WRITERS, "each page writer has a batch under way");
@@ -143,7 +146,10 @@ impl Doublewrite {
     pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + area * self.slots * self.page_bytes;
-        self.file.write_at(images, at as u64).map_err(|e| Error::io("write", &self.path, e))?;
+        for (n, piece) in images.chunks(PIECE_BYTES).enumerate() {
+            let at = (at + n * PIECE_BYTES) as u64;
+            self.file.write_at(piece, at).map_err(|e| Error::io("write", &self.path, e))?;
+        }
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoDoublewriteSync) {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;

@@ -141,7 +141,7 @@ pub(super) const VIEWS: &[View] = &[
     View {
         id: "throughput",
         title: "Commits a second",
-        note: "A server that does not count transactions counts COMMIT statements; then “inside” shows those with autocommit.",
+        note: "MySQL with its metrics off counts COMMIT statements only; then “inside” shows those with autocommit.",
         measure: Measure::Count("commits/s"),
         style: ChartStyle::Lines,
         lines: Lines::Named(&[("commits", rate!("commits")), ("inside", rate!("statement_commits"))]),

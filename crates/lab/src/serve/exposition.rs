@@ -233,7 +233,7 @@ mod tests {
             # HELP millpond_checkpoint_age_bytes Redo between the checkpoint and the end of the log: what a recovery reads.
             # TYPE millpond_checkpoint_age_bytes gauge
             millpond_checkpoint_age_bytes 17
-            # HELP millpond_commits_total Transactions with changes that were committed. A server that does not count them counts COMMIT statements, so autocommit is left out.
+            # HELP millpond_commits_total Transactions with changes that were committed. InnoDB counts those rolled back too; MySQL with its metrics off counts COMMIT statements only.
             # TYPE millpond_commits_total counter
             millpond_commits_total 5
             # HELP millpond_pages_written_by_force_total Pages written in place, by what forced them.

@@ -62,8 +62,8 @@ macro_rules! figures {
 
 figures! {
     "commits" "count" Counter
-        [Of("metric.trx_rw_commits"), Sum(&["com_commit", "com_xa_commit"]), Of("com_commit")]
-        "Transactions with changes that were committed. A server that does not count them counts COMMIT statements, so autocommit is left out.";
+        [Of("metric.trx_commits_insert_update"), Of("metric.trx_rw_commits"), Computed, Sum(&["com_commit", "com_xa_commit"]), Of("com_commit")]
+        "Transactions with changes that were committed. InnoDB counts those rolled back too; MySQL with its metrics off counts COMMIT statements only.";
     "statement_commits" "count" Counter [Of("handler_commit")]
         "Commits of statements and transactions inside the server: with autocommit, the transactions.";
     "rollbacks" "count" Counter [Of("com_rollback")] "Transactions rolled back.";

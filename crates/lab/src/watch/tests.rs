@@ -77,7 +77,7 @@ fn mariadb_10_11() {
         fixture("10.11.19-MariaDB-0+deb12u1", "Debian 12", text),
         &expect![[r#"
             MariaDB 10.11.19
-            commits                            2.0   com_commit + com_xa_commit
+            commits                            18.0   innodb_max_trx_id / 2
             statement_commits                  20.0   handler_commit
             rollbacks                          0.0   com_rollback
             statements                         57.0   questions

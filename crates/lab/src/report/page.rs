@@ -7,7 +7,7 @@ use super::svg::{self, Format};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("units.js"), include_str!("page.js"));
 
 /// Escapes text for HTML, SVG and their attributes.
 pub(crate) fn escape(text: &str) -> String {

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 << 10;
 
 const PAGE: &str = include_str!("page.html");
-const SCRIPT: &str = include_str!("app.js");
+const SCRIPT: &str = concat!(include_str!("../report/units.js"), include_str!("app.js"));
 const STYLE: &str = include_str!("style.css");
 
 /// Nothing from elsewhere, nothing inline, no form, no frame.

@@ -2,7 +2,8 @@
 //! [`super::access`], what is told in [`super::board`].
 //!
 //! Everything is bounded: connections, streams of events, headers, and the time that a client takes
-//! to send them. A browser that is slow misses seconds, and is told everything again.
+//! to send them. A browser that is slow misses seconds, and is told everything again. One that
+//! takes nothing for a minute loses its connection, and comes back by itself when it wakes.
 
 use super::access::{Answer, Request, Rules, judge};
 use super::board::Board;
@@ -18,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +35,8 @@ const STREAMS: usize = 16;
 const BEHIND: usize = 16;
 /// How long a client may take for the head of a request, or be silent before its next one.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of what it is sent. Until then it keeps its place.
+const STALLED: Duration = Duration::from_secs(60);
 /// The longest head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 
@@ -69,12 +73,26 @@ pub(super) struct Shared {
     rules: Rules,
     events: broadcast::Sender<Event>,
     streams: Arc<Semaphore>,
+    stalled: Duration,
 }
 
 impl Shared {
     pub(super) fn new(board: Board, rules: Rules) -> Shared {
         let (events, _) = broadcast::channel(BEHIND);
-        Shared { board: Mutex::new(board), rules, events, streams: Arc::new(Semaphore::new(STREAMS)) }
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        Shared { board: Mutex::new(board), rules, events, streams, stalled: STALLED }
+    }
+
+    /// Gives clients less time to take what they are sent.
+    #[cfg(test)]
+    pub(super) fn with_stalled(self, stalled: Duration) -> Shared {
+        Shared { stalled, ..self }
+    }
+
+    /// Returns how many browsers look.
+    #[cfg(test)]
+    pub(super) fn looking(&self) -> usize {
+        STREAMS - self.streams.available_permits()
     }
 
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
@@ -114,7 +132,7 @@ pub(super) fn start(shared: Arc<Shared>, listener: TcpListener) -> Outcome<Runni
     let thread = std::thread::spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = accept(&listener, router(shared)) => {}
+                () = accept(&listener, shared) => {}
                 _ = ended => {}
             }
         });
@@ -123,8 +141,10 @@ pub(super) fn start(shared: Arc<Shared>, listener: TcpListener) -> Outcome<Runni
     Ok(Running { end, thread })
 }
 
-async fn accept(listener: &tokio::net::TcpListener, router: Router) {
+async fn accept(listener: &tokio::net::TcpListener, shared: Arc<Shared>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let stalled = u32::try_from(shared.stalled.as_millis()).unwrap_or(u32::MAX);
+    let router = router(shared);
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
@@ -132,6 +152,9 @@ async fn accept(listener: &tokio::net::TcpListener, router: Router) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        // The kernel ends the connection: a write that waits for the client cannot see it. Where it
+        // does not know this option, such a client keeps its place.
+        let _ = sockopt::set_tcp_user_timeout(&stream, stalled);
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();

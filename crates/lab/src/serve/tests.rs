@@ -17,11 +17,15 @@ fn about() -> watch::About {
 
 /// Starts to serve on a free port.
 fn serving() -> (Arc<Shared>, http::Running, SocketAddr) {
+    serving_with(|shared| shared)
+}
+
+fn serving_with(change: impl FnOnce(Shared) -> Shared) -> (Arc<Shared>, http::Running, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip() };
-    let shared = Arc::new(Shared::new(Board::new(about()), rules));
+    let shared = Arc::new(change(Shared::new(Board::new(about()), rules)));
     let running = http::start(Arc::clone(&shared), listener).unwrap();
     (shared, running, address)
 }
@@ -120,6 +124,55 @@ fn the_number_of_browsers_is_bounded_and_a_place_becomes_free_again() {
         assert!(began.elapsed() < Duration::from_secs(60), "no place becomes free");
         std::thread::sleep(Duration::from_millis(20));
     }
+    running.end();
+}
+
+/// The events that a stalled browser does not take: more than the kernel keeps for it.
+const MANY: u32 = 1500;
+const EVENT_BYTES: usize = 64 << 10;
+
+/// Sends large events, each of which one browser reads and another does not. Returns how many of
+/// them are still in memory.
+fn tell_many(shared: &Shared, reader: &mut TcpStream) -> usize {
+    let mut told = Vec::new();
+    for number in 0..MANY {
+        let text: Arc<str> = format!("{number:08}{}", "x".repeat(EVENT_BYTES)).into();
+        told.push(Arc::downgrade(&text));
+        shared.tell(Event::Told("second", text));
+        until(reader, "x\n\n");
+    }
+    told.iter().filter(|text| text.strong_count() > 0).count()
+}
+
+#[test]
+fn a_browser_that_stops_reading_is_told_everything_again_and_holds_nothing_up() {
+    let (shared, running, address) = serving();
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let (mut stalled, mut reader) = (ask(address, &head), ask(address, &head));
+    until(&mut stalled, "event: hello");
+    until(&mut reader, "event: hello");
+    // As many as the queue has places, and one that is being written.
+    assert!(tell_many(&shared, &mut reader) <= 20);
+    // It is told everything again in place of what was not kept for it.
+    until(&mut stalled, "event: hello");
+    running.end();
+}
+
+#[test]
+fn a_browser_that_takes_nothing_loses_its_place() {
+    let (shared, running, address) = serving_with(|shared| shared.with_stalled(Duration::from_secs(1)));
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let mut stalled = ask(address, &head);
+    until(&mut stalled, "event: hello");
+    assert_eq!(shared.looking(), 1);
+    let text: Arc<str> = "x".repeat(EVENT_BYTES).into();
+    let began = std::time::Instant::now();
+    while shared.looking() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it keeps its place");
+        shared.tell(Event::Told("second", Arc::clone(&text)));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(stalled);
     running.end();
 }
 

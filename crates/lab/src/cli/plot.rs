@@ -4,6 +4,7 @@ use super::print;
 use crate::failure::{Failure, Outcome};
 use crate::plot::{self, Input};
 use crate::report::{self, WatchedReport};
+use crate::stop;
 use crate::units::parse_seconds;
 use crate::watch;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ impl Plot {
             command: report::command(),
         };
         let drawing = report.draw().map_err(Failure::misuse)?;
+        // From here on Ctrl-C waits until all files are whole: it takes a moment.
+        stop::install();
         let out = report::claim_for(&self.out, &drawing.files)?;
         let page = report::write(out, &drawing.files)?;
         if self.averages {

@@ -91,11 +91,14 @@ impl ReportDir {
                 _ => {}
             }
         }
+        // The page first: it has all plots in it, and without it the next run would treat what a
+        // killed one has left as foreign.
+        let mut files: Vec<&(String, String)> = files.iter().collect();
+        files.sort_by_key(|(name, _)| name != PAGE);
         for (i, (name, text)) in files.iter().enumerate() {
             let path = self.dir.join(name);
             if let Err(e) = fs::write(&path, text) {
-                // Half a report is useless, and without its page the next run would treat its files
-                // as foreign.
+                // Half a report is useless.
                 for (name, _) in &files[..=i] {
                     let _ = fs::remove_file(self.dir.join(name));
                 }
@@ -184,6 +187,18 @@ mod tests {
         claim().unwrap().write(&[file("b.svg", "2"), file(PAGE, &page)], &names()).unwrap();
         assert!(!scratch.0.join("a.svg").exists(), "nothing of the old report stays");
         assert!(scratch.0.join("b.svg").exists() && scratch.0.join("out.json").exists());
+    }
+
+    /// A plot that was killed left plots without a page, and the next one was refused.
+    #[test]
+    fn the_page_is_written_first() {
+        let scratch = Scratch::new("first");
+        let report = ReportDir::claim(&scratch.0, &names(), None).unwrap();
+        for name in [PAGE, "a.svg"] {
+            fs::create_dir(scratch.0.join(name)).unwrap();
+        }
+        let failure = report.write(&[file("a.svg", "1"), file(PAGE, "2")], &names()).unwrap_err();
+        assert!(failure.to_string().contains(PAGE), "{failure}");
     }
 
     #[test]

@@ -28,8 +28,15 @@ pub(super) fn from_file(path: &Path) -> Outcome<String> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
             let token = random()?;
-            file.write_all(format!("{token}\n").as_bytes()).map_err(|e| failed("write", e))?;
-            return Ok(token);
+            let written = file.write_all(format!("{token}\n").as_bytes());
+            return match written {
+                Ok(()) => Ok(token),
+                Err(e) => {
+                    // A file without a token would be refused by the next start.
+                    let _ = fs::remove_file(path);
+                    Err(failed("write", e))
+                }
+            };
         }
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         Err(e) => return Err(failed("make", e)),

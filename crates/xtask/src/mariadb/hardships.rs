@@ -3,15 +3,14 @@
 
 use super::server::{self, Server};
 use super::smoke::{compare_indexes, sysbench_command};
+use super::steps::{expect, try_until};
 use super::{is_root, make_dir, output};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
-/// How long something may take before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a server is killed.
 const KILLS: u32 = 3;
 /// Bytes of the file system that is filled.
@@ -59,22 +58,6 @@ fn refused(server: &Server, text: &str) -> Result<String, String> {
         Ok(said) => Err(format!("`{text}` succeeds: {said}")),
         Err(error) => Ok(error),
     }
-}
-
-fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
-}
-
-/// Waits until `done` says so.
-fn until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
-    let began = Instant::now();
-    while !done()? {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
 }
 
 /// Inserts a row with the next number of a sequence; it fails for a number that was given before.
@@ -150,7 +133,7 @@ fn killed(dir: &Path) -> Result<(), String> {
         let mut load =
             load.stderr(Stdio::null()).spawn().map_err(|e| format!("cannot start sysbench: {e}"))?;
         let mut counting = Counting::start(&server, dir, next)?;
-        until("a thousand inserts", || Ok(counting.acknowledged()?.is_some_and(|n| n >= next + 1000)))?;
+        try_until("a thousand inserts", || Ok(counting.acknowledged()?.is_some_and(|n| n >= next + 1000)))?;
         output(Command::new("kill").args(["-9", &server.process()?]))?;
         let _ = (counting.client.wait(), load.kill(), load.wait());
         let acknowledged = counting.acknowledged()?.ok_or("nothing was acknowledged")?;
@@ -184,7 +167,7 @@ fn kill_while_indexes_are_loaded(server: &Server, wait: Duration) -> Result<(), 
         client("ALTER TABLE test.t ADD KEY a (a), ADD KEY b (b), ADD KEY ab (a, b)")?,
     ];
     let state = "SELECT GROUP_CONCAT(state) FROM information_schema.processlist";
-    until("the load of the indexes", || {
+    try_until("the load of the indexes", || {
         let states = sql(server, state)?;
         Ok(states.contains("User sleep") && states.contains("keys"))
     })?;
@@ -315,7 +298,7 @@ fn full_disk(dir: &Path) -> Result<(), String> {
     sql(&server, "CREATE TABLE test.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000)) ENGINE=Millpond")?;
     let fill = "USE test; INSERT INTO t (v) SELECT REPEAT('x', 900) FROM seq_1_to_5000";
     let mut error = None;
-    until("a full disk", || {
+    try_until("a full disk", || {
         error = sql(&server, fill).err();
         Ok(error.is_some())
     })?;
@@ -329,9 +312,9 @@ fn full_disk(dir: &Path) -> Result<(), String> {
         return Err(format!("{rows} rows after the failure"));
     }
     sql(&server, "DROP TABLE test.t")?;
-    until("space after a drop", || Ok(sql(&server, "REPLACE INTO test.keep VALUES (1)").is_ok()))?;
+    try_until("space after a drop", || Ok(sql(&server, "REPLACE INTO test.keep VALUES (1)").is_ok()))?;
     sql(&server, "CREATE TABLE test.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000)) ENGINE=Millpond")?;
-    until("the same rows again", || Ok(sql(&server, fill).is_ok()))?;
+    try_until("the same rows again", || Ok(sql(&server, fill).is_ok()))?;
     server::stop(dir)
 }
 
@@ -344,7 +327,9 @@ fn plugin_leaves(dir: &Path) -> Result<(), String> {
     )?;
     // The table is in the server's table cache, and a transaction is open in this session.
     sql(&server, "USE test; BEGIN; INSERT INTO t VALUES (3); UNINSTALL SONAME 'ha_millpond'")?;
-    until("the end of the plugin", || Ok(!sql(&server, "FLUSH TABLES; SHOW ENGINES")?.contains("Millpond")))?;
+    try_until("the end of the plugin", || {
+        Ok(!sql(&server, "FLUSH TABLES; SHOW ENGINES")?.contains("Millpond"))
+    })?;
     expect("a table without its engine", &refused(&server, "SELECT * FROM test.t")?, "ERROR 1286")?;
     sql(&server, "INSTALL SONAME 'ha_millpond'")?;
     expect("the rows", &sql(&server, "SELECT COUNT(*), MAX(id) FROM test.t WHERE id < 3")?, "2\t2")?;
@@ -382,14 +367,14 @@ fn stopped(dir: &Path) -> Result<(), String> {
         client.spawn().map_err(|e| format!("cannot start a client: {e}"))
     };
     let mut clients = vec![client("BEGIN; UPDATE test.t SET n = 1; SELECT SLEEP(3600)")?];
-    until("the lock", || {
+    try_until("the lock", || {
         Ok(sql(&server, "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'")?
             == "1")
     })?;
     for _ in 0..WAITERS {
         clients.push(client("UPDATE test.t SET n = n + 1")?);
     }
-    until("waiting statements", || {
+    try_until("waiting statements", || {
         let waits = sql(&server, "SHOW GLOBAL STATUS LIKE 'Millpond_lock_waits'")?;
         Ok(waits.split('\t').nth(1).and_then(|n| n.parse().ok()).is_some_and(|n: u64| n >= WAITERS))
     })?;

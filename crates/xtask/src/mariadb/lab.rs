@@ -1,32 +1,34 @@
 //! `millpond age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
 //! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
-//! comes back, Ctrl-C. [`cost`] measures what a collection costs.
+//! comes back, Ctrl-C. [`caching_sha2`] is half a server of MySQL. [`cost`] measures what a
+//! collection costs.
 
+mod caching_sha2;
 mod cost;
 
-use super::packages::{FOR_TESTS, install};
+use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
 use super::server::{self, Server};
 use super::smoke::in_own_directory;
+use super::steps::{Profile, build_program, expect, until};
 use super::{make_dir, output};
-use crate::ci::cargo_program;
-use crate::root;
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long something may take before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 9] = [
+const CASES: [(&str, Case); 12] = [
     ("age knows InnoDB's limits", age),
+    ("commits are counted, with and without the server's own counter", commits),
     ("a password is asked for in words, and accepted", passwords),
+    ("an account with ed25519 is let in", ed25519),
     ("a certificate is verified", certificates),
+    ("caching_sha2_password lets in over TLS and under the server's key", caching_sha2::logins),
     ("collect and plot under load, of InnoDB", innodb),
     ("collect and plot under load, of the plugin's database", millpond),
     ("top, trace-fsync and explain know the server", live),
@@ -74,7 +76,7 @@ pub(super) fn run_alone(args: &Args) -> Result<(), String> {
 
 /// Runs all cases in a server of their own.
 pub(super) fn run(dir: &Path, args: &Args) -> Result<(), String> {
-    let program = build()?;
+    let program = build_program(Profile::Debug)?;
     let base = args.server.map(release::fetch).transpose()?;
     let server_dir = dir.join("server");
     make_dir(&server_dir)?;
@@ -95,15 +97,6 @@ fn start(base: Option<&Path>, dir: &Path, more: &[&str]) -> Result<Server, Strin
         Some(base) => server::start_release(base, dir, LIFE, &options),
         None => server::start(dir, LIFE, &options),
     }
-}
-
-/// Builds the program `millpond`, and returns its path.
-fn build() -> Result<PathBuf, String> {
-    let mut cargo = Command::new(cargo_program());
-    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
-    output(&mut cargo)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("debug/millpond"))
 }
 
 impl Lab<'_> {
@@ -166,21 +159,6 @@ impl Lab<'_> {
     }
 }
 
-fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
-    let began = Instant::now();
-    while !done() {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
 /// Runs a command that has to fail, and returns its status and what it says.
 fn refused(command: &mut Command) -> Result<(Option<i32>, String), String> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
@@ -202,6 +180,47 @@ fn age(lab: &Lab<'_>) -> Result<(), String> {
     expect("age --all", &all, "not there: InnoDB has nothing like it")?;
     let (status, said) = refused(&mut lab.millpond(&["age", "mysql://root:secret@localhost/"]))?;
     expect("a password in the URL", &format!("{status:?} {said}"), "Some(2) millpond: a password in a URL")
+}
+
+/// Transactions with changes that one round makes.
+const ROUND: f64 = 100.0;
+/// Transactions of InnoDB itself that a round may fall together with: it saves its statistics.
+const BESIDES: f64 = 20.0;
+
+/// Commits in three ways, and transactions that change nothing, are compared with the figure.
+fn commits(lab: &Lab<'_>) -> Result<(), String> {
+    lab.sql("CREATE DATABASE counted; CREATE TABLE counted.t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB")?;
+    round_of_commits(lab, "innodb_max_trx_id / 2")?;
+    lab.sql("SET GLOBAL innodb_monitor_enable = 'trx_commits_insert_update'")?;
+    let outcome = round_of_commits(lab, "metric.trx_commits_insert_update");
+    lab.sql("SET GLOBAL innodb_monitor_disable = 'trx_commits_insert_update'")?;
+    outcome
+}
+
+fn round_of_commits(lab: &Lab<'_>, source: &str) -> Result<(), String> {
+    let target = lab.target("root");
+    let figure = || -> Result<f64, String> {
+        let all = lab.ok(&["age", &target, "--all"])?;
+        let line = all.lines().find(|line| line.starts_with("commits ")).unwrap_or_default();
+        expect("the source of commits", line, &format!("[from {source}]"))?;
+        let digits = line.trim_start_matches("commits").split("count").next().unwrap_or_default();
+        let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+        digits.parse().map_err(|_| format!("no number of commits: {line:?}"))
+    };
+    let many = |n: usize, text: &str| text.repeat(n);
+    let before = figure()?;
+    lab.sql(&format!(
+        "USE counted; TRUNCATE t; {}{}{}{}",
+        (0..40).map(|id| format!("INSERT INTO t VALUES ({id}, 0);")).collect::<String>(),
+        many(40, "UPDATE t SET v = v + 1 WHERE id < 9;"),
+        many(20, "BEGIN; UPDATE t SET v = v + 1; DELETE FROM t WHERE id = 39; UPDATE t SET v = 0; COMMIT;"),
+        many(50, "BEGIN; SELECT COUNT(*) INTO @n FROM t; COMMIT;")
+    ))?;
+    let commits = figure()? - before;
+    if (ROUND..=ROUND + BESIDES).contains(&commits) {
+        return Ok(());
+    }
+    Err(format!("{ROUND} transactions with changes are counted as {commits} by {source}"))
 }
 
 fn passwords(lab: &Lab<'_>) -> Result<(), String> {
@@ -248,6 +267,28 @@ fn asked_on_a_terminal(lab: &Lab<'_>, target: &str) -> Result<String, String> {
     terminal.wait().map_err(|e| format!("script: {e}"))?;
     drop(keys);
     if rest.contains("right") { Err(format!("the password is shown: {rest:?}")) } else { Ok(rest) }
+}
+
+/// The server's half is a plugin of Debian's package `mariadb-server`, which is not installed.
+fn ed25519(lab: &Lab<'_>) -> Result<(), String> {
+    if lab.base.is_some() {
+        println!("        this server has another plugin");
+        return Ok(());
+    }
+    let plugin = "auth_ed25519.so";
+    let from = unpack("mariadb-server", "usr/lib/mysql/plugin")?.join(plugin);
+    let to = lab.server_dir.join("plugin").join(plugin);
+    std::fs::copy(&from, &to).map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
+    lab.sql("INSTALL SONAME 'auth_ed25519'")?;
+    lab.sql("CREATE USER edward@localhost IDENTIFIED VIA ed25519 USING PASSWORD('right')")?;
+    let target = lab.target("edward");
+    let age = |password| {
+        let mut command = lab.millpond(&["age", &target]);
+        command.env("MYSQL_PWD", password);
+        command
+    };
+    expect("age", &output(&mut age("right"))?, "checkpoint age")?;
+    expect("a wrong password", &refused(&mut age("wrong"))?.1, "the password is wrong")
 }
 
 /// Makes a private key and a certificate of it, signed by `authority`, or by itself as an

@@ -6,9 +6,10 @@
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`lab`] those of the program
 //! `millpond` that need a server, also against another [`release`], [`serve`] those of its
-//! dashboard, [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other
-//! tests with InnoDB and with Millpond, [`proof`] says how much of these runs by itself, and
-//! [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
+//! dashboard; [`steps`] is what these share; [`own_load`] measures what the program costs a server.
+//! [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other tests with
+//! InnoDB and with Millpond, [`proof`] says how much of these runs by itself, and [`mod@bench`]
+//! measures. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -19,6 +20,7 @@ mod hardships;
 mod headers;
 mod lab;
 mod layout;
+mod own_load;
 mod packages;
 mod proof;
 mod release;
@@ -26,6 +28,7 @@ mod serve;
 mod server;
 mod sessions;
 mod smoke;
+mod steps;
 mod suites;
 mod trace;
 mod tree;
@@ -69,6 +72,8 @@ pub(crate) enum Command {
     Pictures,
     /// Try the program's commands against a live server, and measure what a collection costs
     Lab(lab::Args),
+    /// Measure what `serve` and `collect` cost a server
+    OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
     #[command(flatten)]
@@ -87,6 +92,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         }
         Command::Pictures => build().and_then(|_| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
+        Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),
     }

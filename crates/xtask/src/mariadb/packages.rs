@@ -1,6 +1,7 @@
 //! Debian's packages: which ones are needed, and their installation.
 
-use super::{is_root, output};
+use super::{is_root, make_dir, output, target};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The server without its service: nothing starts and nothing listens after the installation.
@@ -41,6 +42,25 @@ pub(super) fn install(packages: &[&str]) -> Result<(), String> {
     };
     output(apt().arg("update"))?;
     output(apt().args(["install", "--yes", "--no-install-recommends"]).args(&missing)).map(drop)
+}
+
+/// Unpacks a package below `target` without installing it, as an installation would start a
+/// service. Returns a directory in it.
+pub(super) fn unpack(package: &str, inside: &str) -> Result<PathBuf, String> {
+    let dir = target().join(package);
+    let wanted = dir.join(inside);
+    if wanted.exists() {
+        return Ok(wanted);
+    }
+    make_dir(&dir)?;
+    let fetch = || output(Command::new("apt-get").args(["download", package]).current_dir(&dir));
+    if fetch().is_err() {
+        output(Command::new("apt-get").args(["--quiet", "update"]))?;
+        fetch()?;
+    }
+    let unpack = "dpkg-deb --extract *.deb . && rm *.deb";
+    output(Command::new("sh").args(["-c", unpack]).current_dir(&dir))?;
+    Ok(wanted)
 }
 
 /// Returns the version of an installed package.

@@ -3,12 +3,12 @@
 //! and from the engine's own recorder, also after the server is killed. `millpond top` shows both.
 
 use super::server::{self, Server};
+use super::steps::{Profile, build_program};
 use super::{output, target};
-use crate::root;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const REFUSALS: [&str; 3] = ["needs root", "no tracing", "no tracepoints"];
 
 /// Runs the test in a directory of its own.
 pub(super) fn run(dir: &Path) -> Result<(), String> {
-    let program = build()?;
+    let program = build_program(Profile::Debug)?;
     let server = server::start(dir, LIFE, &["--performance-schema=ON"])?;
     let outcome = Load::start(&server).and_then(|load| {
         let outcome = from_outside(&program, &server);
@@ -36,14 +36,6 @@ pub(super) fn run(dir: &Path) -> Result<(), String> {
         let _ = server::stop(dir);
     }
     outcome
-}
-
-/// Builds the program `millpond`, and returns its path.
-fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    output(Command::new(cargo).args(["build", "--quiet", "--package", "lab"]).current_dir(root()))?;
-    let dir = target();
-    Ok(dir.parent().unwrap_or(&dir).join("debug/millpond"))
 }
 
 /// A client that inserts rows into a table of InnoDB and into one of Millpond, in turns. Dropping

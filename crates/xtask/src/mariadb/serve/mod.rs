@@ -2,32 +2,29 @@
 //! Prometheus, a real Chromium that clicks, `kill -9` of the server and a new start, Ctrl-C.
 
 mod browser;
+mod exporter;
 mod http;
 mod monitoring;
 
 use super::server::{self, Server};
-use super::{make_dir, output, packages, target};
-use crate::ci::cargo_program;
-use crate::root;
+use super::steps::{Profile, build_program, expect, until};
+use super::{make_dir, output, own_load, packages};
 use browser::Browser;
+pub(super) use http::free_port;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(420);
-/// How long something may take before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How many statements a second the server may get.
-const STATEMENTS_A_SECOND: f64 = 3.0;
 
 /// Runs all cases in a server of their own. With a directory for pictures, it writes them.
 pub(super) fn run(dir: &Path, pictures: Option<&Path>) -> Result<(), String> {
     packages::install(&browser::PACKAGES)?;
     monitoring::rules()?;
     println!("ok      promtool tests the rules of the alerts");
-    let program = build()?;
+    let program = build_program(Profile::Debug)?;
     let server_dir = dir.join("server");
     let server = start(&server_dir)?;
     let outcome = cases(dir, &program, &server, &server_dir, pictures);
@@ -41,15 +38,20 @@ fn cases(
     place: &Path,
     pictures: Option<&Path>,
 ) -> Result<(), String> {
-    let of_server = format!("mysql://root@localhost/?socket={}", server.socket.display());
+    // The socket stands in an option file, so that the page and its pictures name no path.
+    let options = format!("[client]\nsocket={}\n", server.socket.display());
+    super::write(&dir.join(".my.cnf"), &options)?;
+    let of_server = "mysql://root@localhost/";
     let of_database = server.data().join("#millpond").display().to_string();
-    let serving = Serving::start(program, dir, &of_server)?;
+    let serving = Serving::start(program, dir, of_server)?;
     load_of_serve(server)?;
     let load = Load::start(server)?;
     let other = Serving::start(program, dir, &of_database)?;
     let ecosystem =
         ["mysql_up", "mysql_global_status_commands_total", "mysql_global_variables_innodb_doublewrite"];
     monitoring::text(dir, &serving, &[&ecosystem[..], &["millpond_checkpoint_age_limit"]].concat())?;
+    let names = exporter::compare(server, &serving)?;
+    println!("ok      {names} names are as mysqld_exporter has them, with their types and labels");
     monitoring::text(
         dir,
         &other,
@@ -91,15 +93,6 @@ fn cases(
 
 fn start(dir: &Path) -> Result<Server, String> {
     server::start(dir, LIFE, &["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"])
-}
-
-/// Builds the program `millpond`, and returns its path.
-fn build() -> Result<PathBuf, String> {
-    let mut cargo = Command::new(cargo_program());
-    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
-    output(&mut cargo)?;
-    let dir = target();
-    Ok(dir.parent().unwrap_or(&dir).join("debug/millpond"))
 }
 
 /// A running `millpond serve`. Dropping it kills it.
@@ -180,48 +173,15 @@ impl Drop for Load {
     }
 }
 
-fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
-    let began = Instant::now();
-    while !done() {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
-/// Statements that the server has got, and the processor time that it has used, in seconds.
-fn used(server: &Server) -> Result<(f64, f64), String> {
-    let query = "SHOW GLOBAL STATUS LIKE 'Questions'";
-    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", query]))?;
-    let questions = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).ok_or("no Questions")?;
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process()?));
-    let stat = stat.map_err(|e| e.to_string())?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
-    Ok((questions, (ticks(11) + ticks(12)) / 100.0))
-}
-
-/// Counts what a server gets that nobody else asks. What it costs is printed.
+/// Counts what a server gets that nobody else asks. What it costs is measured by
+/// [`own_load`](super::own_load) for longer.
 fn load_of_serve(server: &Server) -> Result<(), String> {
-    let (questions, cpu) = used(server)?;
-    let began = Instant::now();
-    std::thread::sleep(Duration::from_secs(15));
-    let (then, cpu_then) = used(server)?;
-    let seconds = began.elapsed().as_secs_f64();
-    // Each of our two looks is one statement, with what the client asks when it connects: two.
-    let rate = (then - questions - 2.0) / seconds;
-    let percent = 100.0 * (cpu_then - cpu) / seconds;
-    println!("ok      serve asks {rate:.2} statements a second; the server uses {percent:.2} % of a core");
-    if rate > STATEMENTS_A_SECOND {
-        return Err(format!("the server gets {rate:.2} statements a second"));
+    let rate = own_load::cost(server, 15)?.statements;
+    println!("ok      serve asks {rate:.2} statements a second");
+    if (0.5..=own_load::STATEMENTS_A_SECOND).contains(&rate) {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("the server gets {rate:.2} statements a second"))
 }
 
 fn has(browser: &Browser, css: &str, wanted: &str) -> bool {

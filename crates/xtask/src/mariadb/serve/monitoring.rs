@@ -1,8 +1,9 @@
 //! A real Prometheus that scrapes `millpond serve`: every expression of the dashboard for Grafana
 //! gives series, and promtool tests the rules of the alerts.
 
-use super::{Serving, http, until};
-use crate::mariadb::{make_dir, output, target, write};
+use super::{Serving, http};
+use crate::mariadb::steps::until;
+use crate::mariadb::{make_dir, output, packages, write};
 use crate::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -14,23 +15,9 @@ const DASHBOARD: &str = "ops/grafana-millpond.json";
 const RULES: &str = "ops/alerts.yml";
 const RULE_TESTS: &str = "ops/alerts-test.yml";
 
-/// Returns the directory of Prometheus' programs. They are unpacked from Debian's package, not
-/// installed: an installation starts a service.
+/// Returns the directory of Prometheus' programs.
 fn programs() -> Result<PathBuf, String> {
-    let dir = target().join("prometheus");
-    let programs = dir.join("usr/bin");
-    if programs.join("promtool").exists() {
-        return Ok(programs);
-    }
-    make_dir(&dir)?;
-    let fetch = || output(Command::new("apt-get").args(["download", "prometheus"]).current_dir(&dir));
-    if fetch().is_err() {
-        output(Command::new("apt-get").args(["--quiet", "update"]))?;
-        fetch()?;
-    }
-    let unpack = "dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb";
-    output(Command::new("sh").args(["-c", unpack]).current_dir(&dir))?;
-    Ok(programs)
+    packages::unpack("prometheus", "usr/bin")
 }
 
 /// Tests the rules of the alerts.

@@ -1,0 +1,59 @@
+//! Steps that the tests with a live server share: they build the program, wait, and compare what
+//! was said with what was wanted.
+
+use super::{output, target};
+use crate::ci::cargo_program;
+use crate::root;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long something may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How the program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// For tests.
+    Debug,
+    /// For figures.
+    Release,
+}
+
+/// Builds the program `millpond`, and returns its path.
+pub(super) fn build_program(profile: Profile) -> Result<PathBuf, String> {
+    let mut cargo = Command::new(cargo_program());
+    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
+    let place = match profile {
+        Profile::Debug => "debug/millpond",
+        Profile::Release => {
+            cargo.arg("--release");
+            "release/millpond"
+        }
+    };
+    output(&mut cargo)?;
+    let dir = target();
+    Ok(dir.parent().unwrap_or(&dir).join(place))
+}
+
+/// Checks that a text contains another.
+pub(super) fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
+    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+/// Waits until `done` says so.
+pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
+    try_until(what, || Ok(done()))
+}
+
+/// Waits until `done` says so, or fails.
+pub(super) fn try_until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+    let began = Instant::now();
+    while !done()? {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}

@@ -174,7 +174,7 @@ impl Drop for Load {
 }
 
 /// Counts what a server gets that nobody else asks. What it costs is measured by
-/// [`own_load`](super::own_load) for longer.
+/// [`own_load`] for longer.
 fn load_of_serve(server: &Server) -> Result<(), String> {
     let rate = own_load::cost(server, 15)?.statements;
     println!("ok      serve asks {rate:.2} statements a second");

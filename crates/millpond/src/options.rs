@@ -197,11 +197,14 @@ impl Options {
     }
 
     /// The directory of the redo log, if not `redo` below the directory of the database: best on
-    /// the device that syncs fastest. Its parent must exist, and it must be given at every open.
-    /// Only this database uses it, and it holds nothing else: for a new database it must be empty
-    /// or missing. It may be moved while the database is closed. A directory of another database,
-    /// or one without a log, is [`Error::Foreign`]. A directory that this database already uses for
-    /// another purpose is [`Error::Misuse`].
+    /// the device that syncs fastest. Its parent must exist, and it must be given at every open,
+    /// until [`Db::set_redo_dir`](crate::Db::set_redo_dir) moves the log: from then on the root
+    /// file knows where it is, and this option counts only if the log's files are in the directory
+    /// that it names, because they were moved or copied by hand. Only this database uses it, and it
+    /// holds nothing else: for a new database it must be empty or missing. It may be moved while
+    /// the database is closed. A directory of another database, or one without a log, is
+    /// [`Error::Foreign`]. A directory that this database already uses for another purpose is
+    /// [`Error::Misuse`].
     #[must_use]
     pub fn redo_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.redo_dir = Some(dir.into());

@@ -147,6 +147,14 @@ pub enum Bug {
     OffUnrecorded,
     /// The pages of a chain of the page table move to another one without its mutex.
     ChainsMovedUnlocked,
+    /// The root forgets the directory that the log leaves while segments are still there.
+    RedoForgottenEarly,
+    /// The root forgets the doublewrite that is left before the pages that it protects are synced
+    /// in place.
+    DoublewriteForgottenEarly,
+    /// The segment that is being written is replaced by one in the directory to which the log
+    /// moves.
+    ReplacedInUse,
 }
 
 impl Bug {
@@ -219,6 +227,9 @@ impl Bug {
         Bug::ShrunkWhileDirty,
         Bug::OffUnrecorded,
         Bug::ChainsMovedUnlocked,
+        Bug::RedoForgottenEarly,
+        Bug::DoublewriteForgottenEarly,
+        Bug::ReplacedInUse,
     ];
 
     /// The flag of this mistake in the flags of a world.

@@ -261,6 +261,27 @@ impl Driver {
         expect_ok("switch the doublewrite", self.db().set_doublewrite(on));
     }
 
+    /// Makes an empty directory, durably.
+    pub fn make_dir(&self, dir: &str) {
+        let disk = &self.shared.disk;
+        let made = disk.create_dir(Path::new(dir)).and_then(|()| disk.sync_dir(Path::new("/")));
+        made.expect("a disk that does not fail");
+    }
+
+    /// Moves the redo log to another directory, unless it still leaves one. Only the engine does
+    /// that.
+    pub fn set_redo_dir(&self, dir: &str) {
+        let db = self.db();
+        if !db.redo_is_moving() {
+            expect_ok("move the log", db.set_redo_dir(Path::new(dir)));
+        }
+    }
+
+    /// Moves the doublewrite to another directory. Only the engine does that.
+    pub fn set_doublewrite_dir(&self, dir: &str) {
+        expect_ok("move the doublewrite", self.db().set_doublewrite_dir(Path::new(dir)));
+    }
+
     /// Gives the buffer pool so many frames. Only the engine does that.
     pub fn set_frames(&self, frames: usize) {
         expect_ok("another size of the pool", self.db().set_frames(frames));

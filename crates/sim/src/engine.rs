@@ -193,6 +193,15 @@ impl Database for EngineDb {
         let wanted = if on { Doublewrite::On } else { Doublewrite::UnsafeOff };
         self.0.set_doublewrite(wanted).map_err(fail)
     }
+    fn set_redo_dir(&self, dir: &Path) -> Result {
+        self.0.set_redo_dir(dir).map_err(fail)
+    }
+    fn set_doublewrite_dir(&self, dir: &Path) -> Result {
+        self.0.set_doublewrite_dir(dir).map_err(fail)
+    }
+    fn redo_is_moving(&self) -> bool {
+        self.0.redo_dir_before().is_some()
+    }
     fn set_frames(&self, frames: usize) -> Result {
         set_frames(&self.0, frames).map_err(fail)
     }

@@ -248,6 +248,18 @@ pub trait Database: Send + Sync {
     fn set_doublewrite(&self, _on: bool) -> Result {
         only_the_engine()
     }
+    /// Moves the redo log to another directory. Only the engine does that.
+    fn set_redo_dir(&self, _dir: &Path) -> Result {
+        only_the_engine()
+    }
+    /// Moves the doublewrite to another directory. Only the engine does that.
+    fn set_doublewrite_dir(&self, _dir: &Path) -> Result {
+        only_the_engine()
+    }
+    /// Whether the log still needs the directory that it has left. Only the engine has one.
+    fn redo_is_moving(&self) -> bool {
+        false
+    }
     /// Gives the buffer pool so many frames. Only the engine does that.
     fn set_frames(&self, _frames: usize) -> Result {
         only_the_engine()

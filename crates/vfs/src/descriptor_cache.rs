@@ -60,10 +60,28 @@ pub fn no_descriptor(error: &io::Error) -> bool {
 /// Called after a sync that was made in order to close a file, with its duration in microseconds.
 pub type OnSync = Box<dyn Fn(u64) + Send + Sync>;
 
+/// The directories whose files are cached. Clones share one list: a directory that is added counts
+/// for the files that are opened from then on.
+#[derive(Clone, Debug, Default)]
+pub struct CachedDirs(Arc<Mutex<Vec<PathBuf>>>);
+
+impl CachedDirs {
+    /// Adds a directory.
+    pub fn add(&self, dir: &Path) {
+        let mut dirs = self.0.lock();
+        if !dirs.iter().any(|cached| cached == dir) {
+            dirs.push(dir.to_owned());
+        }
+    }
+
+    fn contain(&self, dir: &Path) -> bool {
+        self.0.lock().iter().any(|cached| cached == dir)
+    }
+}
+
 struct DescriptorCache {
     disk: Arc<dyn Disk>,
-    /// The directories whose files are cached.
-    dirs: Vec<PathBuf>,
+    dirs: CachedDirs,
     /// The descriptors that the process may have.
     limit: usize,
     /// The most cached files that are open.
@@ -117,7 +135,7 @@ impl Vfs {
     /// Returns a VFS with the same files, in which only a few files in `dirs` are open at the same
     /// time. If the disk has no limit of descriptors, returns the same VFS.
     #[must_use]
-    pub fn with_descriptor_cache(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
+    pub fn with_descriptor_cache(&self, dirs: &CachedDirs, on_sync: OnSync) -> Vfs {
         let Some(limit) = self.disk.descriptors() else { return self.clone() };
         let disk = CachingDisk::new(self, dirs, limit, on_sync);
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
@@ -196,9 +214,9 @@ impl DescriptorCache {
 impl CachingDisk {
     /// Makes a disk over the disk of `vfs`. `limit` is the number of descriptors that the process
     /// may have.
-    fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> CachingDisk {
+    fn new(vfs: &Vfs, dirs: &CachedDirs, limit: usize, on_sync: OnSync) -> CachingDisk {
         let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
-        let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
+        let dirs = dirs.clone();
         let (open, files) = (AtomicUsize::new(0), Mutex::default());
         let Vfs { disk, clock } = vfs.clone();
         CachingDisk {
@@ -214,7 +232,7 @@ impl CachingDisk {
 impl Disk for CachingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let cache = &self.cache;
-        if !path.parent().is_some_and(|dir| cache.dirs.iter().any(|cached| cached == dir)) {
+        if !path.parent().is_some_and(|dir| cache.dirs.contain(dir)) {
             return cache.with_descriptor(|| cache.disk.open(path, mode));
         }
         let file = cache.open(path, mode)?;
@@ -449,7 +467,9 @@ mod tests {
         let on_sync = Box::new(move |_| {
             count_here.fetch_add(1, Ordering::Relaxed);
         });
-        (fault, CachingDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
+        let dirs = CachedDirs::default();
+        dirs.add(Path::new("/few"));
+        (fault, CachingDisk::new(&vfs, &dirs, most, on_sync), count)
     }
 
     fn path(n: usize) -> PathBuf {

@@ -2,6 +2,7 @@
 //! run.
 
 use super::dirty_list::encode_dirty;
+use super::places::Places;
 use super::protection::Protection;
 use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
@@ -185,6 +186,23 @@ impl Checkpointer {
         if written.is_err() {
             self.unprotected.store(before, Ordering::Relaxed);
         }
+        written
+    }
+
+    /// Writes a root that names other places. After an error the root names the same as before; the
+    /// database is poisoned unless the error may pass.
+    pub(crate) fn set_places(&self, change: impl FnOnce(&mut Places)) -> Result {
+        self.poison.check()?;
+        let mut root = self.current.lock();
+        let (before, sequence) = (root.places.clone(), root.sequence);
+        change(&mut root.places);
+        let target = self.possible().max(root.checkpoint);
+        let written = self.write_root(&mut root, target, SyncReason::Checkpoint, false, false);
+        if root.sequence != sequence {
+            // The root is durable, whatever failed after it.
+            return self.poison.check();
+        }
+        root.places = before;
         written
     }
 

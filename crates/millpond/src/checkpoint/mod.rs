@@ -4,6 +4,7 @@ pub(crate) mod dirty_list;
 pub(crate) mod fuzzy;
 pub(crate) mod list;
 pub(crate) mod parts;
+pub(crate) mod places;
 pub(crate) mod protection;
 pub(crate) mod root;
 

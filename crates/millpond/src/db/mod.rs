@@ -244,7 +244,7 @@ impl Db {
     /// system such as tmpfs.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.core.engine.durable
+        self.core.engine.is_durable()
     }
 
     fn table(&self, entry: Arc<crate::catalog::CatalogEntry>) -> Table {

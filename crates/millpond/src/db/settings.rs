@@ -3,6 +3,7 @@
 use super::Db;
 use crate::error::Result;
 use crate::options::Doublewrite;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Db {
@@ -93,6 +94,76 @@ impl Db {
     pub fn set_doublewrite(&self, doublewrite: Doublewrite) -> Result<()> {
         let _inside = self.core.enter()?;
         self.core.engine.set_doublewrite(doublewrite)
+    }
+
+    /// Moves the redo log to another directory while all threads go on. The directory must exist
+    /// and be empty, and its path absolute. When the call returns, new files of the log are made
+    /// there. The files with redo stay where they are until a checkpoint has passed them; then the
+    /// directory of before holds nothing but an empty `LOCK`. Until then the database needs both,
+    /// also after a crash: [`Db::redo_dir_before`] tells it. Meanwhile the log can only be moved
+    /// back.
+    ///
+    /// The root file names both. So the database opens from now on without
+    /// [`Options::redo_dir`](crate::Options::redo_dir), which counts only if the log's files were
+    /// moved by hand since.
+    ///
+    /// ```
+    /// # let top = std::env::temp_dir().join(format!("millpond-redo-dir-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&top)?;
+    /// let (dir, fast) = (top.join("db"), top.join("fast"));
+    /// let db = millpond::Db::open(&dir)?;
+    /// std::fs::create_dir(&fast)?;
+    /// db.set_redo_dir(&fast)?;
+    /// assert_eq!(db.redo_dir(), fast);
+    /// db.close()?;
+    /// assert_eq!(millpond::Db::open(&dir)?.redo_dir(), fast);
+    /// # std::fs::remove_dir_all(&top)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// After each of them the log is where it was. [`Error::Io`](crate::Error::Io) if the directory
+    /// is missing or cannot be written; [`Error::DiskFull`](crate::Error::DiskFull) if it has no
+    /// space for as many files as the log has; [`Error::Foreign`](crate::Error::Foreign) if it is
+    /// not empty or belongs to another database; [`Error::InUse`](crate::Error::InUse);
+    /// [`Error::Misuse`](crate::Error::Misuse) for a directory that this database uses for
+    /// something else, for a relative path, for a path of more than 500 bytes, while the log is
+    /// still leaving another directory, and in a database in memory;
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
+    pub fn set_redo_dir(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_redo_dir(dir.as_ref())
+    }
+
+    /// Moves the doublewrite to another directory while all threads go on, as
+    /// [`Db::set_redo_dir`] moves the log. When the call returns, the directory of before is not
+    /// needed any more, unless a full disk had no room for the undo of a checkpoint: then it is
+    /// needed until the next one.
+    ///
+    /// # Errors
+    /// Those of [`Db::set_redo_dir`].
+    pub fn set_doublewrite_dir(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_doublewrite_dir(dir.as_ref())
+    }
+
+    /// Returns the directory in which files of the redo log are made.
+    #[must_use]
+    pub fn redo_dir(&self) -> PathBuf {
+        self.core.engine.redo_dirs().0
+    }
+
+    /// Returns the directory that [`Db::set_redo_dir`] has left while the database still needs
+    /// files there.
+    #[must_use]
+    pub fn redo_dir_before(&self) -> Option<PathBuf> {
+        self.core.engine.redo_dirs().1
+    }
+
+    /// Returns the directory of the doublewrite.
+    #[must_use]
+    pub fn doublewrite_dir(&self) -> PathBuf {
+        self.core.engine.doublewrite_dir()
     }
 
     /// Gives the buffer pool so many frames, which may be fewer than users can choose.

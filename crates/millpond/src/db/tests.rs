@@ -17,6 +17,7 @@ mod limits;
 mod locking;
 mod long_values;
 mod memory;
+mod moving;
 mod overtaken;
 mod peeks;
 mod pool_size;

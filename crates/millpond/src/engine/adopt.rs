@@ -64,13 +64,14 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
     let Inspected { locks, root_file, mut root } = inspected;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
-    let segments = Segments::open(vfs, &paths.redo, shape, metrics)?;
+    let segments = Segments::open(vfs, &paths.redo_dirs(), shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
     let (rebuild, history, reserve) = begin_rebuild(opening, &root, &segments)?;
 
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
-    let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, metrics)?;
+    let files = paths.doublewrite_files();
+    let mut doublewrite = Doublewrite::open(vfs, &files, root.db_id, root.page_bytes, metrics)?;
     let copies = doublewrite.copies();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
     let log = LogToRead {
@@ -104,6 +105,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     metrics.set(M::Durable, u64::from(paths.are_durable(vfs)));
     metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
     doublewrite.restore(&plan, &*pages, &paths.pages)?;
+    doublewrite.forget_before();
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
@@ -132,7 +134,7 @@ fn plan_restore(
         })
     };
     let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
-    let plan = doublewrite.plan(copies, redo, bounds, files, segments.dir())?;
+    let plan = doublewrite.plan(copies, redo, bounds, files, &segments.dir())?;
     Ok((plan, is_listed))
 }
 
@@ -171,6 +173,7 @@ fn begin_epoch(root: &mut Root, start: &LogStart, opening: &Opening<'_>) -> Resu
     root.sequence += 1;
     root.protection = root.protection.at_open(opening.options.doublewrite.is_off(), root.clean);
     root.clean = false;
+    root.places = opening.paths.places(&root.places);
     // An epoch that began at the same place wrote nothing; the new one replaces it.
     root.epochs.retain(|e| e.first < start.lsn);
     root.epochs.push(EpochStart { epoch: start.epoch, first: start.lsn });

@@ -4,6 +4,7 @@
 use super::adopt::{Adopted, Recovery};
 use super::capacity::capacity_near;
 use super::catch_up::CatchUp;
+use super::moving::Moves;
 use super::open::Opening;
 use super::pool_size::{self, PoolSize};
 use super::progress_file::ProgressFile;
@@ -68,9 +69,10 @@ pub(super) fn build(
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { context, paths, options, opened_us, unlatched } = opening;
+    let Opening { context, paths, cached, options, opened_us, unlatched } = opening;
+    let locks = Arc::new(Mutex::new(adopted.locks));
     let Context { vfs, poison, .. } = context;
-    let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
+    let Adopted { root_file, root, start, segments, pages, doublewrite, reserve, stale, .. } = adopted;
     let Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
@@ -96,6 +98,7 @@ pub(super) fn build(
     let shared = Arc::new(Shared {
         flusher: Flusher::new(context, &log, pool, files, doublewrite, options),
         switching: Mutex::new(()),
+        moves: Moves::new((vfs, unlatched), paths, root.db_id, cached, &locks),
         innodb: options.law.innodb(),
         writers: PageWriters::default(),
         has_writers: !options.tuning.no_threads,
@@ -120,14 +123,7 @@ pub(super) fn build(
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
     });
-    let engine = Engine {
-        store,
-        txns,
-        durable: paths.are_durable(vfs),
-        ephemeral: vfs.disk.is_ephemeral(),
-        shared,
-        lock: Mutex::new(Some(Box::new(locks))),
-    };
+    let engine = Engine { store, txns, ephemeral: vfs.disk.is_ephemeral(), shared, locks };
     Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Capacity {
     recovered: (Lsn, u64),
     /// While files are being removed: how many stay at least. Admission counts no more.
     staying: AtomicU64,
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
 }
 
 impl Capacity {

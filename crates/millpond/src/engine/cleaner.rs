@@ -290,7 +290,7 @@ impl Shared {
         }
         self.renew_lists(c, now_us)?;
         segments.recycle_below(self.checkpointer.lsn()).map_err(|error| self.fatal(error))?;
-        Ok(())
+        self.end_moves()
     }
 
     /// Writes new lists if an opening would read too much of the log without.

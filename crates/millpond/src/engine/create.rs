@@ -1,6 +1,7 @@
 //! The paths of a database's files, and the creation of a database.
 
-use super::directory::{Locks, Purpose, claim_new, mark_created};
+use super::directory::{Locks, Purpose, claim_new, holds, mark_created, missing};
+use crate::checkpoint::places::{Place, Places, choose, recorded};
 use crate::checkpoint::protection::Protection;
 use crate::checkpoint::root::{Root, RootFile};
 use crate::duty;
@@ -13,6 +14,7 @@ use metrics::{FileKind, Metrics, SyncReason};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vfs::descriptor_cache::CachedDirs;
 use vfs::{Create, OpenMode, Vfs};
 
 /// The files of a database (Fi1).
@@ -21,50 +23,139 @@ pub(crate) struct Paths {
     pub(crate) root: PathBuf,
     pub(crate) pages: PathBuf,
     pub(crate) redo: PathBuf,
+    /// Where segments are that the log has left behind in a move.
+    pub(super) redo_before: Option<PathBuf>,
     pub(crate) undo: PathBuf,
-    doublewrite_dir: PathBuf,
-    pub(crate) doublewrite: PathBuf,
+    pub(super) doublewrite: PathBuf,
+    pub(super) doublewrite_before: Option<PathBuf>,
     pub(crate) lock: PathBuf,
+    /// The root names the directory of the log, and of the doublewrite.
+    redo_recorded: bool,
+    doublewrite_recorded: bool,
 }
+
+/// The file of the doublewrite in its directory.
+pub(super) const AREAS: &str = "areas";
 
 impl Paths {
     pub(crate) fn new(dir: &Path, options: &Options) -> Paths {
-        let doublewrite_dir = options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite"));
         Paths {
             dir: dir.to_owned(),
             root: dir.join("root"),
             pages: dir.join("pages"),
             undo: dir.join("undo"),
             redo: options.redo_dir.clone().unwrap_or_else(|| dir.join("redo")),
-            doublewrite: doublewrite_dir.join("areas"),
-            doublewrite_dir,
+            redo_before: None,
+            doublewrite: options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite")),
+            doublewrite_before: None,
             lock: dir.join("LOCK"),
+            redo_recorded: false,
+            doublewrite_recorded: false,
         }
+    }
+
+    /// Takes the places of log and doublewrite from the root of database `db_id`.
+    pub(crate) fn follow(&mut self, vfs: &Vfs, options: &Options, db_id: u64, places: &Places) -> Result {
+        let (redo, doublewrite) = (options.redo_dir.as_deref(), options.doublewrite_dir.as_deref());
+        let is_here = |purpose| move |dir: &Path| holds(vfs, dir, db_id, purpose);
+        (self.redo, self.redo_before) =
+            choose(&self.dir, &places.redo, redo, "redo", is_here(Purpose::Redo))?;
+        (self.doublewrite, self.doublewrite_before) = choose(
+            &self.dir,
+            &places.doublewrite,
+            doublewrite,
+            "doublewrite",
+            is_here(Purpose::Doublewrite),
+        )?;
+        let names =
+            |place: &Place, dir: &Path| place.now.as_ref().is_some_and(|now| self.dir.join(now) == dir);
+        self.redo_recorded = names(&places.redo, &self.redo);
+        self.doublewrite_recorded = names(&places.doublewrite, &self.doublewrite);
+        Ok(())
+    }
+
+    /// Returns what the next root says of these places. `places` is what the root has said.
+    pub(super) fn places(&self, places: &Places) -> Places {
+        let next = |place: &Place, is_recorded: bool, dir: &Path| match &place.now {
+            // The files were moved by hand. If the root cannot name where they are now, an option
+            // must.
+            Some(_) if !is_recorded => Place { now: recorded(&self.dir, dir).ok(), before: None },
+            _ => place.clone(),
+        };
+        Places {
+            redo: next(&places.redo, self.redo_recorded, &self.redo),
+            doublewrite: next(&places.doublewrite, self.doublewrite_recorded, &self.doublewrite),
+        }
+    }
+
+    /// Whether the root names the directory of this purpose.
+    pub(super) fn is_recorded(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Redo => self.redo_recorded,
+            Purpose::Doublewrite => self.doublewrite_recorded,
+            Purpose::Database | Purpose::Undo => false,
+        }
+    }
+
+    /// Fails if a directory that the root names has lost its files, or is gone.
+    pub(super) fn check_recorded(&self, vfs: &Vfs) -> Result {
+        for (dir, purpose) in self.other_dirs().filter(|(_, purpose)| self.is_recorded(*purpose)) {
+            match vfs.disk.list(dir) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(missing(dir, purpose, "is missing"));
+                }
+                Err(e) => return Err(Error::io("list", dir, e)),
+                Ok(names) if names.is_empty() => return Err(missing(dir, purpose, "is empty")),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the directories of the log, that of now first.
+    pub(crate) fn redo_dirs(&self) -> Vec<&Path> {
+        std::iter::once(&self.redo).chain(&self.redo_before).map(PathBuf::as_path).collect()
+    }
+
+    /// Returns the files of the doublewrite, that of now first.
+    pub(crate) fn doublewrite_files(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.doublewrite)
+            .chain(&self.doublewrite_before)
+            .map(|dir| dir.join(AREAS))
+            .collect()
     }
 
     /// Returns the directories for redo, undo and doublewrite, with their purposes.
     pub(super) fn other_dirs(&self) -> impl Iterator<Item = (&Path, Purpose)> {
         let parts = [
-            (&self.redo, Purpose::Redo),
-            (&self.undo, Purpose::Undo),
-            (&self.doublewrite_dir, Purpose::Doublewrite),
+            (Some(&self.redo), Purpose::Redo),
+            (self.redo_before.as_ref(), Purpose::Redo),
+            (Some(&self.undo), Purpose::Undo),
+            (Some(&self.doublewrite), Purpose::Doublewrite),
+            (self.doublewrite_before.as_ref(), Purpose::Doublewrite),
         ];
-        parts.into_iter().map(|(dir, purpose)| (dir.as_path(), purpose))
+        parts.into_iter().filter_map(|(dir, purpose)| Some((dir?.as_path(), purpose)))
     }
 
     /// Limits how many files of the log and of undo are open at once: there may be thousands.
-    pub(super) fn with_descriptor_cache(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
+    pub(super) fn with_descriptor_cache(
+        &self,
+        vfs: &Vfs,
+        cached: &CachedDirs,
+        metrics: &Arc<Metrics>,
+    ) -> Vfs {
+        cached.add(&self.redo);
+        cached.add(&self.undo);
         let metrics = Arc::clone(metrics);
         let on_sync =
             move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
-        vfs.with_descriptor_cache(&[&self.redo, &self.undo], Box::new(on_sync))
+        vfs.with_descriptor_cache(cached, Box::new(on_sync))
     }
 
     /// Returns whether data that is synced in these directories survives a power cut. REQUIRES: the
     /// directories exist.
     pub(super) fn are_durable(&self, vfs: &Vfs) -> bool {
-        let dirs = [&self.dir, &self.redo, &self.undo, &self.doublewrite_dir];
-        dirs.into_iter().all(|dir| vfs.disk.is_durable(dir))
+        vfs.disk.is_durable(&self.dir) && self.other_dirs().all(|(dir, _)| vfs.disk.is_durable(dir))
     }
 }
 
@@ -88,30 +179,30 @@ pub(super) fn parent_of(dir: &Path) -> &Path {
     dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Syncs the files that opening is about to read (Re1). A killed process leaves names and bytes
-/// that its successor sees and that a power cut undoes: a root slot, a page whose redo a checkpoint
-/// then passes, the name of the root itself. The log's segments are synced when they are opened.
-pub(super) fn sync_existing(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+/// Syncs a file that opening is about to read (Re1). The step that needs a missing file reports it.
+pub(super) fn sync_file(vfs: &Vfs, path: &Path, kind: FileKind, metrics: &Metrics) -> Result {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-    let files = [
-        (&paths.root, FileKind::Root),
-        (&paths.pages, FileKind::Pages),
-        (&paths.doublewrite, FileKind::Doublewrite),
-    ];
-    for (path, kind) in files {
-        let file = match vfs.disk.open(path, mode) {
-            Ok(file) => file,
-            // Without a root there is no database. The step that needs another missing file reports
-            // it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && kind == FileKind::Root => return Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(Error::io("open", path, e)),
-        };
-        let start = vfs.clock.now_us();
-        file.sync().map_err(|e| Error::io("sync", path, e))?;
-        metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, duty::callers());
+    let file = match vfs.disk.open(path, mode) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::io("open", path, e)),
+    };
+    let start = vfs.clock.now_us();
+    file.sync().map_err(|e| Error::io("sync", path, e))?;
+    metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, duty::callers());
+    Ok(())
+}
+
+/// Syncs the files that opening is about to read, the root apart (Re1). A killed process leaves
+/// names and bytes that its successor sees and that a power cut undoes: a root slot, a page whose
+/// redo a checkpoint then passes, the name of the root itself. The log's segments are synced when
+/// they are opened.
+pub(super) fn sync_existing(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+    sync_file(vfs, &paths.pages, FileKind::Pages, metrics)?;
+    for path in paths.doublewrite_files() {
+        sync_file(vfs, &path, FileKind::Doublewrite, metrics)?;
     }
-    for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
+    for (path, _) in paths.other_dirs() {
         // A missing directory is reported here: after a failed sync this disk does nothing more.
         vfs.disk.list(path).map_err(|e| Error::io("list", path, e))?;
         sync_dir(vfs, metrics, path, SyncReason::Recovery)?;
@@ -147,17 +238,19 @@ pub(super) fn create(
         durable: Lsn::ZERO,
         clean: false,
         protection: Protection::On.at_open(options.doublewrite.is_off(), true),
+        places: Places::default(),
         replay_rate: 0,
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };
     let slots = options.tuning.doublewrite_pages;
-    Doublewrite::create(vfs, &paths.doublewrite, root.db_id, root.page_bytes, slots, metrics)?;
+    let areas = paths.doublewrite.join(AREAS);
+    Doublewrite::create(vfs, &areas, root.db_id, root.page_bytes, slots, metrics)?;
     let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
     let start = vfs.clock.now_us();
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
     metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
-    sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.doublewrite, SyncReason::Create)?;
     // Everything that the root names must be durable before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;

@@ -14,7 +14,7 @@
 //! `made` is 0 until the root is durable. This tells a creation that was interrupted, and can
 //! continue, from a database that has lost its root.
 
-use super::create::{Paths, make_dir, parent_of, sync_dir};
+use super::create::{AREAS, Paths, make_dir, parent_of, sync_dir};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
@@ -78,8 +78,14 @@ pub(super) struct DirOwner {
     created: bool,
 }
 
+/// The lock of a directory.
+pub(super) struct DirLock {
+    pub(super) dir: PathBuf,
+    _held: Box<dyn Send + Sync>,
+}
+
 /// The locks of a database's directories.
-pub(super) type Locks = Vec<Box<dyn Send + Sync>>;
+pub(super) type Locks = Vec<DirLock>;
 
 impl DirOwner {
     fn encode(self) -> AlignedBuf {
@@ -173,11 +179,11 @@ fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
 /// Takes a directory's lock. The lock of a killed process lasts until the kernel has ended the
 /// writes that were in flight, shortly after the process. So a lock that is held is tried again for
 /// a second.
-pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<Box<dyn Send + Sync>> {
+pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<DirLock> {
     let (path, pause) = (dir.join(LOCK), Parker::new());
     for _ in 0..LOCK_TRIES {
         match vfs.disk.lock(&path) {
-            Ok(lock) => return Ok(lock),
+            Ok(held) => return Ok(DirLock { dir: dir.to_owned(), _held: held }),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(Error::io("lock", &path, e)),
         }
@@ -311,6 +317,14 @@ pub(super) fn claim_existing(
                 return Err(foreign(dir, what));
             }
             Some(owner) if owner.purpose != purpose => return Err(used_twice(dir, owner.purpose, purpose)),
+            // Its files may look like those of the database, and are not.
+            Some(owner) if !owner.created && purpose != Purpose::Database && !paths.is_recorded(purpose) => {
+                let what = format!(
+                    "was to become the {} of this database, and the move was cut short: it is elsewhere",
+                    purpose.description()
+                );
+                return Err(foreign(dir, what));
+            }
             None if purpose == Purpose::Redo => {
                 let names = foreign_names(vfs, dir, &[])?;
                 if !names.iter().any(|name| name.ends_with(".log")) {
@@ -331,6 +345,87 @@ pub(super) fn claim_existing(
         }
     }
     Ok(())
+}
+
+/// Whether the directory holds files of this purpose that belong to the database, and no move to it
+/// was cut short.
+pub(super) fn holds(vfs: &Vfs, dir: &Path, db_id: u64, purpose: Purpose) -> Result<bool> {
+    let owner = DirOwner { db_id, purpose, created: true };
+    if DirOwner::of(vfs, dir)? != Some(owner) {
+        return Ok(false);
+    }
+    let names = foreign_names(vfs, dir, &[])?;
+    Ok(names.iter().any(|name| if purpose == Purpose::Redo { name.ends_with(".log") } else { name == AREAS }))
+}
+
+/// The error for a directory that the root names.
+pub(super) fn missing(dir: &Path, purpose: Purpose, how: &str) -> Error {
+    let (what, option) = match purpose {
+        Purpose::Doublewrite => ("doublewrite", "doublewrite_dir"),
+        _ => ("redo log", "redo_dir"),
+    };
+    let what = format!(
+        "{how}: the root file says that the {what} was moved there; put it back, or name the directory that \
+         its files are in now as {option}"
+    );
+    foreign(dir, what)
+}
+
+/// Locks the directory to which a part of an open database is to move, and writes the database's
+/// id into it. Until the root names it, it counts as one that the database does not have. `vfs` is
+/// one on which a failure stops nothing.
+pub(super) fn claim_for_move(
+    vfs: &Vfs,
+    dir: &Path,
+    (db_id, purpose): (u64, Purpose),
+    metrics: &Metrics,
+) -> Result<DirLock> {
+    vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let owner = DirOwner::of(vfs, dir)?;
+    match owner {
+        Some(owner) if owner.db_id != db_id => {
+            return Err(foreign(dir, format!("is the {} of another database", owner.purpose.description())));
+        }
+        Some(owner) if owner.purpose != purpose => return Err(used_twice(dir, owner.purpose, purpose)),
+        Some(_) | None => {}
+    }
+    let is_remains = owner.is_some_and(|owner| !owner.created);
+    let mut names = foreign_names(vfs, dir, &[])?;
+    names.retain(|name| !is_remains || !(name.ends_with(".new") || name == AREAS));
+    if !names.is_empty() {
+        let (names, wanted) = (list_some(&names), purpose.description());
+        return Err(foreign(dir, format!("is not empty ({names}): a move wants an empty {wanted}")));
+    }
+    let lock = take_lock(vfs, dir, Some((db_id, purpose)))?;
+    let claimed = DirOwner { db_id, purpose, created: false }.claim(vfs, dir, metrics, SyncReason::Create);
+    let claimed = claimed.and_then(|()| sync_dir(vfs, metrics, parent_of(dir), SyncReason::Create));
+    if let Err(error) = claimed {
+        disown(vfs, dir);
+        return Err(error);
+    }
+    Ok(lock)
+}
+
+/// Says in the directory that the root names it.
+pub(super) fn mark_moved(
+    vfs: &Vfs,
+    dir: &Path,
+    (db_id, purpose): (u64, Purpose),
+    metrics: &Metrics,
+) -> Result {
+    DirOwner { db_id, purpose, created: true }.claim(vfs, dir, metrics, SyncReason::Create)
+}
+
+/// Empties the lock file of a directory that the database does not use any more. The file itself
+/// stays: another process may be about to lock it. An error does not matter: the directory then
+/// counts as one of this database, without files.
+pub(super) fn disown(vfs: &Vfs, dir: &Path) {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    let emptied = vfs.disk.open(&dir.join(LOCK), mode).and_then(|file| {
+        file.set_len(0)?;
+        file.sync()
+    });
+    drop(emptied);
 }
 
 /// Fails if two of the directories have the same path. One directory with two different paths is

@@ -13,6 +13,7 @@ mod create;
 mod directory;
 mod figures;
 mod growth;
+mod moving;
 mod open;
 mod pool_size;
 mod progress_file;
@@ -43,8 +44,10 @@ pub(crate) use calls::{ActiveCall, ActiveCalls};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
+use directory::Locks;
 use growth::Growth;
 use metrics::{Force, M, SyncReason};
+use moving::Moves;
 use pace::heap_trim::HeapTrim;
 use pace::innodb::Settings;
 use pool_size::PoolSize;
@@ -78,13 +81,11 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<Store>,
     /// The transactions.
     pub(crate) txns: Arc<Txns>,
-    /// Whether synced data survives a power cut.
-    pub(crate) durable: bool,
     /// Whether all data is lost with the process, synced or not.
     pub(crate) ephemeral: bool,
     shared: Arc<Shared>,
     /// The directories' locks, until the engine is closed.
-    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    locks: Arc<Mutex<Locks>>,
 }
 
 /// What the background threads and the callers' threads share.
@@ -94,6 +95,7 @@ struct Shared {
     flusher: Flusher,
     /// The doublewrite is being switched on or off.
     switching: Mutex<()>,
+    moves: Moves,
     writers: PageWriters,
     /// The settings of InnoDB's law; `None` under Millpond's (Fl8).
     innodb: Option<Settings>,
@@ -246,6 +248,7 @@ impl Engine {
         self.shared.report_reserve();
         let checkpoint = advanced?;
         self.shared.free_disk_space(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
+        self.shared.end_moves()?;
         Ok(checkpoint)
     }
 
@@ -271,13 +274,14 @@ impl Engine {
             return self.check_poison();
         }
         let drained = replayed.and_then(|()| self.shared.drain(Force::Shutdown));
+        let drained = drained.and_then(|()| self.shared.end_moves());
         let closed =
             drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
         // What the last second was like, that of closing included.
         if let Some(recorder) = &self.shared.recorder {
             drop(recorder.lock().sample(self.shared.has_spare_space(), || self.shared.metrics()));
         }
-        *self.lock.lock() = None;
+        self.locks.lock().clear();
         closed
     }
 
@@ -341,5 +345,6 @@ impl std::fmt::Debug for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
+        self.locks.lock().clear();
     }
 }

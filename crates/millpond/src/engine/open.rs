@@ -9,7 +9,7 @@
 //! No file of an existing database is changed before the log's end is known to be sound, except for
 //! undo files that nothing names.
 
-use super::create::{Paths, create, make_dir, sync_existing};
+use super::create::{Paths, create, make_dir, sync_existing, sync_file};
 use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
 use super::progress_file::{ProgressFile, Stage};
 use super::{Engine, adopt, build};
@@ -20,16 +20,19 @@ use crate::error::{Error, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
 use crate::txn::HistoryLimits;
-use metrics::Metrics;
+use metrics::{FileKind, Metrics};
 use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
+use vfs::descriptor_cache::CachedDirs;
 
 /// What every step of opening needs.
 pub(super) struct Opening<'o> {
     /// Its files write nothing after the first failure, and few are open at once.
     pub(super) context: Context,
     pub(super) paths: Paths,
+    /// The directories of which few files are open.
+    pub(super) cached: CachedDirs,
     pub(super) options: &'o Options,
     /// The same files as the caller gave them, for the flight recorder.
     pub(super) unlatched: &'o Vfs,
@@ -65,15 +68,17 @@ impl Engine {
         let paths = Paths::new(dir, options);
         check_distinct(&paths)?;
         let unlatched = vfs;
-        let vfs = paths.with_descriptor_cache(vfs, &metrics).fail_stop();
+        let cached = CachedDirs::default();
+        let vfs = paths.with_descriptor_cache(vfs, &cached, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         let context = Context { vfs, metrics, poison: Arc::default() };
-        let opening = Opening { context, paths, options, unlatched, opened_us };
+        let mut opening = Opening { context, paths, cached, options, unlatched, opened_us };
 
         let inspected = opening.inspect(dir)?;
         ProgressFile::new(unlatched, dir, options).tell(Stage::Opening, false);
         let (adopted, recovery) = adopt::adopt(&opening, inspected)?;
         let (engine, catch_up) = build::build(&opening, adopted, recovery)?;
+        engine.store.log.segments().remove_strays(&opening.paths.redo_dirs())?;
         engine.shared.make_first_files()?;
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
@@ -90,8 +95,8 @@ impl Engine {
 impl Opening<'_> {
     /// Takes the locks of all directories and reads the root. Creates the database if there is
     /// none.
-    fn inspect(&self, dir: &Path) -> Result<Inspected> {
-        let Opening { context: Context { vfs, metrics, .. }, paths, options, .. } = self;
+    fn inspect(&mut self, dir: &Path) -> Result<Inspected> {
+        let Opening { context: Context { vfs, metrics, .. }, paths, cached, options, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
             // This check comes before a lock file is made in a directory that may belong to another
@@ -99,16 +104,17 @@ impl Opening<'_> {
             check_unclaimed(vfs, paths)?;
         }
         let mut locks = vec![take_lock(vfs, dir, None)?];
-        if let Err(error) = sync_existing(vfs, dir, paths, metrics) {
-            // Of a directory whose root is no root this is said, not that it has no log either.
-            return Err(match RootFile::open(vfs, &paths.root, metrics) {
-                Err(root @ (Error::Foreign { .. } | Error::Corrupt { .. })) => root,
-                _ => error,
-            });
-        }
+        sync_file(vfs, &paths.root, FileKind::Root, metrics)?;
         match RootFile::open(vfs, &paths.root, metrics)? {
             None => create(vfs, paths, options, metrics, &mut locks)?,
-            Some((_, root)) => claim_existing(vfs, paths, root.db_id, metrics, &mut locks)?,
+            Some((_, root)) => {
+                paths.follow(vfs, options, root.db_id, &root.places)?;
+                check_distinct(paths)?;
+                paths.check_recorded(vfs)?;
+                paths.redo_dirs().into_iter().for_each(|dir| cached.add(dir));
+                sync_existing(vfs, dir, paths, metrics)?;
+                claim_existing(vfs, paths, root.db_id, metrics, &mut locks)?;
+            }
         }
         let Some((root_file, root)) = RootFile::open(vfs, &paths.root, metrics)? else {
             return Err(Error::corrupt(&paths.root, "it was written and cannot be read"));

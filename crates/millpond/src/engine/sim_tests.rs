@@ -211,6 +211,9 @@ const BEYOND: &[Bug] = &[
     Bug::ShrunkWhileDirty,
     Bug::OffUnrecorded,
     Bug::ChainsMovedUnlocked,
+    Bug::RedoForgottenEarly,
+    Bug::DoublewriteForgottenEarly,
+    Bug::ReplacedInUse,
 ];
 
 #[cfg(feature = "planted")]

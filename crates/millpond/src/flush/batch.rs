@@ -63,7 +63,9 @@ pub(crate) struct Flusher {
     pool: Arc<Pool>,
     file: Arc<dyn File>,
     path: PathBuf,
-    doublewrite: Doublewrite,
+    /// Where copies are written. A batch that begins after a change uses the new one.
+    doublewrite: Mutex<Arc<Doublewrite>>,
+    batch_pages: usize,
     /// Whether copies are written there.
     protecting: AtomicBool,
     areas: Areas,
@@ -86,14 +88,16 @@ impl Flusher {
         options: &Options,
     ) -> Flusher {
         let Context { vfs, metrics, poison } = context.clone();
-        let areas = Areas::new(AREAS, doublewrite.slots() * pool.page_bytes());
+        let batch_pages = doublewrite.slots();
+        let areas = Areas::new(AREAS, batch_pages * pool.page_bytes());
         Flusher {
             vfs,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             file,
             path,
-            doublewrite,
+            doublewrite: Mutex::new(Arc::new(doublewrite)),
+            batch_pages,
             protecting: AtomicBool::new(!options.doublewrite.is_off()),
             areas,
             innodb: options.law.innodb().map(|settings| settings.flush_neighbors),
@@ -113,9 +117,18 @@ impl Flusher {
         }
     }
 
+    /// Writes copies to another doublewrite, with as many slots, from now on. When this returns, no
+    /// copy in the one before is needed any more: its pages are synced in place. REQUIRES: only one
+    /// thread is in this call or in [`Flusher::set_protecting`]; the root names both.
+    pub(crate) fn move_doublewrite(&self, doublewrite: Doublewrite) {
+        base::check!(doublewrite.slots() == self.batch_pages, "a batch would not fit");
+        *self.doublewrite.lock() = Arc::new(doublewrite);
+        self.areas.await_all(AREAS);
+    }
+
     /// Returns how many pages one batch may hold.
     pub(crate) fn batch_pages(&self) -> usize {
-        self.doublewrite.slots()
+        self.batch_pages
     }
 
     /// Writes the pages that `choose` returns and their dirty neighbours, in the order given, until
@@ -236,7 +249,8 @@ impl Flusher {
         let mut ios = 0;
         for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
             if protect && !planted(Bug::NoDoublewrite) {
-                self.doublewrite.protect(area, images, self.waiting())?;
+                let doublewrite = Arc::clone(&self.doublewrite.lock());
+                doublewrite.protect(area, images, self.waiting())?;
             }
             ios += self.write_in_place(pages, images)?;
         }

@@ -38,27 +38,44 @@ const PIECE_BYTES: usize = 512 << 10;
 pub(super) const AREAS: usize = 2;
 const _: () = assert!(AREAS == pace::budget::WRITERS, "each page writer has a batch under way");
 
-/// The newest valid copy of each page: its LSN, and its offset in the file.
-pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
+/// The newest valid copy of each page: its LSN, and its place.
+pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, CopyAt)>;
+
+/// Where a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CopyAt {
+    /// Which of the files.
+    file: usize,
+    /// The offset in it.
+    pub(crate) offset: u64,
+}
 
 /// What follows from the copies when a database is opened.
 #[derive(Debug, Default)]
 pub(crate) struct RestorePlan {
-    /// Damaged pages, and the offset of the copy that replaces each.
-    restore: Vec<(PageNo, u64)>,
+    /// Damaged pages, and the copy that replaces each.
+    restore: Vec<(PageNo, CopyAt)>,
     /// Whole pages that are older than an image that was once written and synced, and the LSN of
     /// that image.
     pub(crate) stale: BTreeMap<PageNo, Lsn>,
 }
 
-/// The doublewrite file of an open database.
+/// One file with areas.
+#[derive(Debug)]
+struct AreasFile {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    slots: usize,
+}
+
+/// The doublewrite of an open database.
 #[derive(Debug)]
 pub(crate) struct Doublewrite {
     vfs: Vfs,
-    path: PathBuf,
-    file: Arc<dyn File>,
+    /// The first is the one that is written. The other is there while recovery reads it: a crash
+    /// has come between (INV-32).
+    files: Vec<AreasFile>,
     page_bytes: usize,
-    slots: usize,
     metrics: Arc<Metrics>,
 }
 
@@ -96,15 +113,30 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// Opens the file of database `db_id`. An error if it is damaged, or of another database or
+    /// Opens the files of database `db_id`. The first is the one that is written; another one is
+    /// left by a move and may be gone. An error if a file is damaged, or of another database or
     /// format.
     pub(crate) fn open(
         vfs: &Vfs,
-        path: &Path,
+        paths: &[PathBuf],
         db_id: u64,
         page_bytes: usize,
         metrics: &Arc<Metrics>,
     ) -> Result<Doublewrite> {
+        let mut files = Vec::new();
+        for path in paths {
+            match Self::open_file(vfs, path, db_id, page_bytes) {
+                Ok(file) => files.push(file),
+                // Nothing in it is needed since it was removed.
+                Err(Error::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound && !files.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Doublewrite { vfs: vfs.clone(), files, page_bytes, metrics: Arc::clone(metrics) })
+    }
+
+    fn open_file(vfs: &Vfs, path: &Path, db_id: u64, page_bytes: usize) -> Result<AreasFile> {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let file = vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
         let mut head = AlignedBuf::zeroed(HEADER_BYTES);
@@ -126,33 +158,32 @@ impl Doublewrite {
         if !fits {
             return Err(Error::corrupt(path, "its header does not fit the database"));
         }
-        Ok(Doublewrite {
-            vfs: vfs.clone(),
-            path: path.to_owned(),
-            file,
-            page_bytes,
-            slots,
-            metrics: Arc::clone(metrics),
-        })
+        Ok(AreasFile { path: path.to_owned(), file, slots })
     }
 
     /// Returns how many pages one batch may hold.
     pub(crate) fn slots(&self) -> usize {
-        self.slots
+        self.files[0].slots
+    }
+
+    /// Closes the file of before. REQUIRES: no copy in it is needed any more.
+    pub(crate) fn forget_before(&mut self) {
+        self.files.truncate(1);
     }
 
     /// Makes sealed page images durable in an area, while `waiting` callers wait. REQUIRES: the
     /// in-place writes of the batch that used the area before are synced.
     pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result {
-        assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
-        let at = HEADER_BYTES + area * self.slots * self.page_bytes;
+        let AreasFile { path, file, slots } = &self.files[0];
+        assert!(images.len() <= slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
+        let at = HEADER_BYTES + area * slots * self.page_bytes;
         for (n, piece) in images.chunks(PIECE_BYTES).enumerate() {
             let at = (at + n * PIECE_BYTES) as u64;
-            self.file.write_at(piece, at).map_err(|e| Error::io("write", &self.path, e))?;
+            file.write_at(piece, at).map_err(|e| Error::io("write", path, e))?;
         }
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoDoublewriteSync) {
-            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+            file.sync().map_err(|e| Error::io("sync", path, e))?;
         }
         let took = self.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, waiting);
@@ -164,20 +195,22 @@ impl Doublewrite {
     /// Returns the newest valid copy of each page. A slot that cannot be read holds none.
     pub(crate) fn copies(&self) -> PageCopies {
         let mut newest = PageCopies::new();
-        let slots: Vec<u64> =
-            (0..AREAS * self.slots).map(|slot| (HEADER_BYTES + slot * self.page_bytes) as u64).collect();
-        let Ok(()) = read_pages::<Infallible>(&*self.file, &slots, self.page_bytes, |n, image| {
-            // A slot that cannot be read is most likely not needed. If it is, recovery finds a
-            // damaged page without a copy.
-            let Ok(image) = image else { return Ok(()) };
-            let page = header::page_no(image);
-            if header::verify(image, page).is_ok() {
-                let copy = (header::lsn(image), slots[n]);
-                let kept = newest.entry(page).or_insert(copy);
-                *kept = copy.max(*kept);
-            }
-            Ok(())
-        });
+        for (at, AreasFile { file, slots, .. }) in self.files.iter().enumerate() {
+            let slots: Vec<u64> =
+                (0..AREAS * slots).map(|slot| (HEADER_BYTES + slot * self.page_bytes) as u64).collect();
+            let Ok(()) = read_pages::<Infallible>(&**file, &slots, self.page_bytes, |n, image| {
+                // A slot that cannot be read is most likely not needed. If it is, recovery finds a
+                // damaged page without a copy.
+                let Ok(image) = image else { return Ok(()) };
+                let page = header::page_no(image);
+                if header::verify(image, page).is_ok() {
+                    let copy = (header::lsn(image), CopyAt { file: at, offset: slots[n] });
+                    let kept = newest.entry(page).or_insert(copy);
+                    *kept = copy.max(*kept);
+                }
+                Ok(())
+            });
+        }
         newest
     }
 
@@ -231,7 +264,8 @@ impl Doublewrite {
     pub(crate) fn restore(&self, plan: &RestorePlan, pages: &dyn File, pages_path: &Path) -> Result {
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for &(page, at) in &plan.restore {
-            self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
+            let AreasFile { path, file, .. } = &self.files[at.file];
+            file.read_at(&mut image, at.offset).map_err(|e| Error::io("read", path, e))?;
             let offset = u64::from(page.0) * self.page_bytes as u64;
             pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
         }

@@ -44,7 +44,7 @@ impl DbDir {
     pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
         let reading = vfs.read_only();
         let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        let paths = Paths::new(dir, &Options::new());
+        let mut paths = Paths::new(dir, &Options::new());
         if !names.iter().any(|name| name == "root") {
             let what = "is not the directory of a database: it has no root".to_owned();
             return Err(Error::Foreign { file: dir.to_owned(), what });
@@ -63,6 +63,9 @@ impl DbDir {
         } else {
             InUse::No
         };
+        if let Ok(Some((_, root))) = RootFile::open(&reading, &paths.root, &Arc::new(Metrics::new())) {
+            paths.follow(&reading, &Options::new(), root.db_id, &root.places)?;
+        }
         Ok(DbDir { vfs: reading, dir: dir.to_owned(), paths, in_use })
     }
 
@@ -77,7 +80,7 @@ impl DbDir {
     /// Opens the log's segments.
     pub(super) fn segments(&self, root: &Root) -> Result<Segments> {
         let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
-        Segments::open(&self.vfs, &self.paths.redo, shape, &Arc::new(Metrics::new()))
+        Segments::open(&self.vfs, &self.paths.redo_dirs(), shape, &Arc::new(Metrics::new()))
     }
 }
 

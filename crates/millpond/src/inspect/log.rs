@@ -60,7 +60,10 @@ pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
 }
 
 fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
-    let dir = &db.paths.redo;
+    db.paths.redo_dirs().iter().try_for_each(|dir| show_segments_in(dir, db, root, out))
+}
+
+fn show_segments_in(dir: &Path, db: &DbDir, root: &Root, out: &mut String) -> Result {
     let names = db.vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let needed = shape.segment_of(block_of(root.checkpoint));

@@ -76,16 +76,18 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
 
 /// Tells whether the doublewrite has a copy from which opening would restore the damaged page.
 fn doublewrite_copy(db: &DbDir, root: &Root, no: PageNo) -> String {
-    let (path, metrics) = (&db.paths.doublewrite, Arc::new(Metrics::new()));
-    let copies = Doublewrite::open(&db.vfs, path, root.db_id, root.page_bytes, &metrics)
+    let (files, metrics) = (db.paths.doublewrite_files(), Arc::new(Metrics::new()));
+    let copies = Doublewrite::open(&db.vfs, &files, root.db_id, root.page_bytes, &metrics)
         .map(|doublewrite| doublewrite.copies());
     match copies.map(|mut copies| copies.remove(&no)) {
         Ok(Some((lsn, at))) if lsn < root.checkpoint => {
+            let at = at.offset;
             format!(
                 "the doublewrite has an old copy, LSN {lsn}, at {at}, below the checkpoint: an open uses it if redo found it so"
             )
         }
         Ok(Some((lsn, at))) => {
+            let at = at.offset;
             format!("the doublewrite has a whole copy, LSN {lsn}, at {at}: an open restores the page from it")
         }
         Ok(None) => "the doublewrite has no copy of it".to_owned(),

@@ -69,6 +69,15 @@ fn fields(root: &Root, out: &mut String) {
         Protection::WasOff => "on; it was OFF before a crash, and redo of then is left",
     };
     line("doublewrite", doublewrite.to_owned());
+    let places = [("redo", &root.places.redo), ("doublewrite", &root.places.doublewrite)];
+    for (what, place) in places {
+        if let Some(now) = &place.now {
+            line(&format!("{what} in"), now.display().to_string());
+        }
+        if let Some(before) = &place.before {
+            line("  and still in", before.display().to_string());
+        }
+    }
     line("segment blocks", root.segment_blocks.to_string());
     line("log buffer blocks", root.ring_blocks.to_string());
     line(

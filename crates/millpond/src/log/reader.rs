@@ -154,7 +154,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
         let blocks = READ_BLOCKS.min(self.segments.shape().blocks) as usize;
         let ahead = ReadAhead::start(blocks);
-        self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", self.segments.dir(), e))?);
+        self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", &self.segments.dir(), e))?);
         Ok(self)
     }
 

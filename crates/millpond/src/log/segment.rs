@@ -15,6 +15,10 @@
 //!          | crc32c u32
 //! ```
 
+mod moving;
+
+pub(crate) use moving::remove_drafts;
+
 use super::block::{BLOCK_BYTES, block_start};
 use crate::duty;
 use crate::error::{Error, Poison, Result};
@@ -104,9 +108,14 @@ pub(crate) fn file_offset(shape: SegmentShape, block: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Segments {
     vfs: Vfs,
-    dir: PathBuf,
+    target: Mutex<Target>,
     shape: SegmentShape,
     ready: Mutex<BTreeMap<u64, Arc<Segment>>>,
+    /// The number of a ready segment that no flush may take, for its file is about to be replaced;
+    /// `u64::MAX` if there is none. Changes under the mutex of `ready`.
+    replacing: AtomicU64,
+    /// Files of segments whose successors are in the directory of now. Only a crash leaves them.
+    strays: Vec<PathBuf>,
     /// Held while files are made, recycled or removed, so that two threads never make the same one.
     files_lock: Mutex<()>,
     /// The number of the segment that was written last.
@@ -114,6 +123,15 @@ pub(crate) struct Segments {
     /// The descriptors of that segment and the next, so that the log never waits for one.
     kept_open: Mutex<Vec<Arc<dyn File>>>,
     metrics: Arc<Metrics>,
+}
+
+/// Where files are made.
+#[derive(Debug)]
+struct Target {
+    dir: PathBuf,
+    /// Files there of zeros, synced, that are to become segments. They were made before the log
+    /// moved here.
+    drafts: Vec<PathBuf>,
 }
 
 /// Its holder is the only thread that makes, recycles or removes files.
@@ -128,16 +146,21 @@ pub(crate) enum SegmentHeader {
 }
 
 impl Segments {
-    /// Lists the segments in `dir`. Changes nothing on disk.
+    /// Lists the segments in `dirs`. New ones are made in the first of them; others are left by a
+    /// move. Changes nothing on disk.
     pub(crate) fn open(
         vfs: &Vfs,
-        dir: &Path,
+        dirs: &[&Path],
         shape: SegmentShape,
         metrics: &Arc<Metrics>,
     ) -> Result<Segments> {
-        let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        let paths = names.iter().filter(|name| name.ends_with(".log")).map(|name| dir.join(name));
-        let mut found: Vec<(PathBuf, Option<Segment>)> = paths.map(|path| (path, None)).collect();
+        let mut found: Vec<(PathBuf, Option<Segment>)> = Vec::new();
+        // The first directory is last, so that its segments count (INV-32).
+        for dir in dirs.iter().rev() {
+            let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+            let names = names.iter().filter(|name| name.ends_with(".log"));
+            found.extend(names.map(|name| (dir.join(name), None)));
+        }
         for_each_in_parallel(&mut found, threads_of(vfs), |(path, segment)| {
             let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
             let file = vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
@@ -146,13 +169,20 @@ impl Segments {
             }
             Ok(())
         })?;
-        let segments = found.into_iter().filter_map(|(_, segment)| segment);
-        let ready = segments.map(|segment| (segment.number, Arc::new(segment))).collect();
+        let (mut ready, mut strays) = (BTreeMap::<u64, Arc<Segment>>::new(), Vec::new());
+        for segment in found.into_iter().filter_map(|(_, segment)| segment) {
+            if let Some(before) = ready.insert(segment.number, Arc::new(segment)) {
+                strays.push(before.path.clone());
+            }
+        }
+        let dir = dirs.first().map_or_else(PathBuf::new, |dir| dir.to_path_buf());
         Ok(Segments {
             vfs: vfs.clone(),
-            dir: dir.to_owned(),
+            target: Mutex::new(Target { dir, drafts: Vec::new() }),
             shape,
             ready: Mutex::new(ready),
+            replacing: AtomicU64::new(u64::MAX),
+            strays,
             files_lock: Mutex::new(()),
             written: AtomicU64::new(u64::MAX),
             kept_open: Mutex::default(),
@@ -165,14 +195,18 @@ impl Segments {
         self.shape
     }
 
-    /// The directory that holds the segments.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+    /// The directory in which segments are made.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.target.lock().dir.clone()
     }
 
     /// Returns the segment with this number, if it is ready.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<Segment>> {
-        self.ready.lock().get(&number).cloned()
+        let ready = self.ready.lock();
+        if self.replacing.load(Ordering::Relaxed) == number {
+            return None;
+        }
+        ready.get(&number).cloned()
     }
 
     /// Returns the numbers of all ready segments, ascending.
@@ -217,14 +251,15 @@ impl Segments {
         Ok(())
     }
 
-    fn path(&self, number: u64) -> PathBuf {
-        self.dir.join(format!("{number:016x}.log"))
-    }
-
     /// Creates a zero-written segment.
     fn make(&self, lock: &FilesLock<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
-        let draft = self.dir.join(format!("{number:016x}.new"));
-        let made = self.write_draft(&draft, number, waiting);
+        let (dir, spare) = {
+            let mut target = self.target.lock();
+            (target.dir.clone(), target.drafts.pop())
+        };
+        let is_zeroed = spare.is_some();
+        let draft = spare.unwrap_or_else(|| dir.join(format!("{number:016x}.new")));
+        let made = self.write_draft(&draft, number, is_zeroed, waiting);
         let file = match made {
             Ok(file) => file,
             Err(error) => {
@@ -238,17 +273,18 @@ impl Segments {
         Ok(made)
     }
 
-    /// Writes a new file of zeros with a header, and syncs it.
-    fn write_draft(&self, draft: &Path, number: u64, waiting: u64) -> io::Result<Arc<dyn File>> {
-        let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
-        let file = self.vfs.disk.open(draft, mode)?;
-        let total = self.shape.file_bytes();
-        let zeros = AlignedBuf::zeroed(total.min(1 << 20) as usize);
-        let mut at = 0;
-        while at < total {
-            let n = (total - at).min(zeros.len() as u64);
-            file.write_at(&zeros[..n as usize], at)?;
-            at += n;
+    /// Writes a new file of zeros with a header, and syncs it. `is_zeroed`: it has its zeros.
+    fn write_draft(
+        &self,
+        draft: &Path,
+        number: u64,
+        is_zeroed: bool,
+        waiting: u64,
+    ) -> io::Result<Arc<dyn File>> {
+        let create = if is_zeroed { Create::Never } else { Create::IfMissing };
+        let file = self.vfs.disk.open(draft, OpenMode { create, direct: true, read_only: false })?;
+        if !is_zeroed {
+            write_zeros(&*file, self.shape.file_bytes())?;
         }
         file.write_at(&self.shape.encode(number), 0)?;
         self.sync(&*file, waiting)?;
@@ -274,18 +310,22 @@ impl Segments {
         file: Arc<dyn File>,
         waiting: u64,
     ) -> Result<Arc<Segment>> {
-        let path = self.path(number);
+        let dir = from.parent().unwrap_or(Path::new("."));
+        let path = dir.join(format!("{number:016x}.log"));
         if from != path {
             self.vfs.disk.rename(from, &path).map_err(|e| Error::io("rename", from, e))?;
         }
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoSegmentDirSync) {
-            self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+            self.vfs.disk.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         }
         self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, waiting);
         let segment = Arc::new(Segment { number, path, file });
-        let before = self.ready.lock().insert(number, Arc::clone(&segment));
-        base::check!(before.is_none(), "two files are segment {number}");
+        let mut ready = self.ready.lock();
+        let before = ready.insert(number, Arc::clone(&segment));
+        let is_replaced = self.replacing.swap(u64::MAX, Ordering::Relaxed) == number;
+        drop(ready);
+        base::check!(before.is_some() == is_replaced, "two files are segment {number}");
         Ok(segment)
     }
 
@@ -392,6 +432,9 @@ impl Segments {
     /// Gives segment `old` the new number `number`.
     fn recycle(&self, lock: &FilesLock<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
+        if self.recycle_elsewhere(lock, &segment, number)? {
+            return Ok(());
+        }
         let header = self.shape.encode(number);
         let failed = |e| Error::io("recycle", &segment.path, e);
         if let Err(error) = segment.file.write_at(&header, 0).map_err(failed) {
@@ -422,6 +465,18 @@ impl Segments {
             Ok(())
         })
     }
+}
+
+/// Writes a file full of zeros, so that later writes have their space.
+fn write_zeros(file: &dyn File, total: u64) -> io::Result<()> {
+    let zeros = AlignedBuf::zeroed(total.min(1 << 20) as usize);
+    let mut at = 0;
+    while at < total {
+        let n = (total - at).min(zeros.len() as u64);
+        file.write_at(&zeros[..n as usize], at)?;
+        at += n;
+    }
+    Ok(())
 }
 
 /// Returns how many threads open or sync the segments of a long log. One where the disk is not a

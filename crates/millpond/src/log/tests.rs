@@ -30,7 +30,7 @@ impl LogDir {
     }
 
     fn segments(&self) -> Segments {
-        Segments::open(&Vfs::os(), &self.0, SHAPE, &Arc::new(Metrics::new())).unwrap()
+        Segments::open(&Vfs::os(), &[&self.0], SHAPE, &Arc::new(Metrics::new())).unwrap()
     }
 
     pub(crate) fn log(&self, start: LogStart) -> Log {

@@ -186,7 +186,7 @@ impl Replay {
             "replay stopped at LSN {}, the first pass found the end of the last group at {end}",
             scanner.position()
         );
-        Err(Error::corrupt(segments.dir(), what))
+        Err(Error::corrupt(&segments.dir(), what))
     }
 
     fn work(

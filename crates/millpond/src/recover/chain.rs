@@ -162,14 +162,14 @@ impl LogOfLastRun<'_> {
             Some(group) if group.lsn == at => Ok(group.records),
             _ => {
                 let what = format!("redo of {page:?} at LSN {at} is not a whole group");
-                Err(Error::corrupt(self.segments.dir(), what))
+                Err(Error::corrupt(&self.segments.dir(), what))
             }
         }
     }
 
     fn damaged(&self, page: PageNo, lsn: Lsn) -> Error {
         let what = format!("redo of {page:?} at LSN {lsn} is not a change of it");
-        Error::corrupt(self.segments.dir(), what)
+        Error::corrupt(&self.segments.dir(), what)
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn pages_changed(
     if scanner.position() < end {
         let at = scanner.position();
         return Err(Error::corrupt(
-            segments.dir(),
+            &segments.dir(),
             format!("the log breaks off at LSN {at}, before its end"),
         ));
     }
@@ -128,11 +128,11 @@ pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail,
         rebuild,
         undo_from,
         tail: LogTail { pages: listed, ..LogTail::default() },
-        redo_dir: segments.dir().to_owned(),
+        redo_dir: segments.dir(),
     };
     let theirs = Arc::clone(&queue);
     let other = spawn("millpond-redo", move || first_pass.run(&theirs));
-    let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
+    let other = other.map_err(|e| Error::io("start a thread for", &segments.dir(), e))?;
     let (mut last, mut end) = (from, from);
     let ending = EndOnDrop(Arc::clone(&queue));
     let mut read = || -> Result {

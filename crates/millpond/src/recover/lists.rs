@@ -12,7 +12,7 @@ use base::Lsn;
 
 /// The error for a list that begins at `at`.
 pub(super) fn damaged_list(segments: &Segments, at: Lsn, what: &str) -> Error {
-    Error::corrupt(segments.dir(), format!("the checkpoint's list at LSN {at}: {what}"))
+    Error::corrupt(&segments.dir(), format!("the checkpoint's list at LSN {at}: {what}"))
 }
 
 /// Reads the list that begins at `at`. `part` returns the part in a record, if the record is of the

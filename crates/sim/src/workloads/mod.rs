@@ -49,6 +49,8 @@ impl Workload {
 
 const TINY_LOG: Shape = Shape { segment_blocks: 8, segments: 8, ..SMALL };
 const TINY_POOL: Shape = Shape { frames: 32, ..SMALL };
+/// Segments are recycled soon, and pages are written by the doublewrite.
+const TINY_LOG_POOL: Shape = Shape { frames: 32, ..TINY_LOG };
 const BIG_PAGES: Shape = Shape { page_bytes: 16384, ..SMALL };
 
 /// Nearly all undo goes to files.
@@ -234,6 +236,12 @@ pub const ALL: &[Workload] = &[
         "no doublewrite, on a disk that writes a page whole or not at all",
         ATOMIC,
         sizes::off,
+    ),
+    w(
+        "directories-moved",
+        "log and doublewrite move to other directories under writers",
+        TINY_LOG_POOL,
+        sizes::moved,
     ),
     w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, concurrent::victims),
     w(

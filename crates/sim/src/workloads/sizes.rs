@@ -1,4 +1,5 @@
-//! Settings that change while the database is used: the size of the pool, the doublewrite.
+//! Settings that change while the database is used: the size of the pool, the doublewrite, and the
+//! directories of log and doublewrite.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
@@ -111,5 +112,37 @@ pub(super) fn switched(d: &Driver) {
             }
         }
         _ => write(d, id, 7),
+    });
+}
+
+/// The directories between which the log moves, and the doublewrite.
+const REDO: [&str; 3] = ["/one", "/two", "/db/redo"];
+const AREAS: [&str; 2] = ["/areas", "/db/doublewrite"];
+
+/// Two threads write while another one moves the log and the doublewrite.
+pub(super) fn moved(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    ["/one", "/two", "/areas"].into_iter().for_each(|dir| d.make_dir(dir));
+    d.create("t");
+    fill(d, "t", 60, 600);
+    d.threads(4, |d, id| match id {
+        0 => {
+            let mut rng = d.rng(id);
+            for n in 0..6 {
+                d.set_redo_dir(REDO[n % 3]);
+                d.idle(rng.below(4_000));
+                d.set_doublewrite_dir(AREAS[n % 2]);
+                d.idle(rng.below(4_000));
+            }
+        }
+        1 => {
+            for _ in 0..4 {
+                d.idle(3_000);
+                d.checkpoint();
+            }
+        }
+        _ => write(d, id, 12),
     });
 }

@@ -53,7 +53,7 @@ impl TestStore {
         let parker = Parker::new();
         let wake = parker.unparker();
         let segments =
-            Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
+            Segments::open(&vfs, &[&dir], SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
         let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
         let start = LogStart {
             lsn: Lsn(0),

@@ -1,0 +1,298 @@
+//! The log and the doublewrite move to other directories while the database is open (INV-32).
+//!
+//! A move has three steps. First the new directory is claimed and gets files of full length; up to
+//! here an error, a full disk or a broken device changes nothing. Then the root names it, with the
+//! directory of before. Last, when no recovery can need a file of before, the root forgets that
+//! directory, and it belongs to nobody.
+
+use super::create::{AREAS, Paths, sync_dir};
+use super::directory::{Locks, Purpose, claim_for_move, disown, mark_moved};
+use super::roster::Worker;
+use super::{Engine, Shared};
+use crate::checkpoint::places::{Place, recorded};
+use crate::error::{Error, Result};
+use crate::flush::doublewrite::Doublewrite;
+use crate::log::segment::remove_drafts;
+use crate::planted::{Bug, planted};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
+use metrics::{M, Metrics, SyncReason};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::Vfs;
+use vfs::descriptor_cache::CachedDirs;
+
+/// Where a part of the database is now, and where a move has left files of it.
+#[derive(Clone, Debug)]
+struct Dirs {
+    now: PathBuf,
+    before: Option<PathBuf>,
+}
+
+/// Where the log and the doublewrite are.
+#[derive(Debug)]
+struct Where {
+    redo: Dirs,
+    doublewrite: Dirs,
+}
+
+/// What a move needs besides the engine.
+pub(super) struct Moves {
+    /// The database's own directory and id.
+    dir: PathBuf,
+    db_id: u64,
+    /// The same files as the engine's. A failure of the new device stops nothing here.
+    unlatched: Vfs,
+    /// The engine's.
+    vfs: Vfs,
+    cached: CachedDirs,
+    locks: Arc<Mutex<Locks>>,
+    /// Held during a move.
+    now: Mutex<Where>,
+    /// Whether synced data survives a power cut in all directories.
+    durable: AtomicBool,
+}
+
+impl Moves {
+    pub(super) fn new(
+        (vfs, unlatched): (&Vfs, &Vfs),
+        paths: &Paths,
+        db_id: u64,
+        cached: &CachedDirs,
+        locks: &Arc<Mutex<Locks>>,
+    ) -> Moves {
+        let dirs =
+            |now: &Path, before: &Option<PathBuf>| Dirs { now: now.to_owned(), before: before.clone() };
+        Moves {
+            dir: paths.dir.clone(),
+            db_id,
+            unlatched: unlatched.clone(),
+            vfs: vfs.clone(),
+            cached: cached.clone(),
+            locks: Arc::clone(locks),
+            now: Mutex::new(Where {
+                redo: dirs(&paths.redo, &paths.redo_before),
+                doublewrite: dirs(&paths.doublewrite, &paths.doublewrite_before),
+            }),
+            durable: AtomicBool::new(paths.are_durable(vfs)),
+        }
+    }
+
+    /// Gives up a directory: it belongs to nobody then.
+    fn release(&self, dir: &Path) {
+        disown(&self.unlatched, dir);
+        self.locks.lock().retain(|lock| lock.dir != dir);
+    }
+
+    fn update_durable(&self, now: &Where, metrics: &Metrics) {
+        let undo = self.dir.join("undo");
+        let dirs = [Some(&self.dir), Some(&undo), Some(&now.redo.now), Some(&now.doublewrite.now)];
+        let dirs = dirs.into_iter().chain([now.redo.before.as_ref()]);
+        let durable = dirs.flatten().all(|dir| self.vfs.disk.is_durable(dir));
+        self.durable.store(durable, Ordering::Relaxed);
+        metrics.set(M::Durable, u64::from(durable));
+    }
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    one.components().eq(other.components())
+}
+
+/// The error for a move that begins before the last one has ended.
+fn under_way(what: &str, dirs: &Dirs) -> Error {
+    let (now, before) = (dirs.now.display(), dirs.before.as_deref().unwrap_or(&dirs.now).display());
+    Error::Misuse(format!(
+        "the {what} is still moving from {before} to {now}: it can only go back to {before}"
+    ))
+}
+
+impl Engine {
+    /// Moves the log to another directory. After an error it is where it was.
+    pub(crate) fn set_redo_dir(&self, dir: &Path) -> Result {
+        self.check_has_files("redo_dir", dir)?;
+        self.shared.set_redo_dir(dir)
+    }
+
+    /// Moves the doublewrite to another directory. After an error it is where it was.
+    pub(crate) fn set_doublewrite_dir(&self, dir: &Path) -> Result {
+        self.check_has_files("doublewrite_dir", dir)?;
+        self.shared.set_doublewrite_dir(dir)
+    }
+
+    /// Returns the directory of the log, and the one that it is leaving.
+    pub(crate) fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
+        let Dirs { now, before } = self.shared.moves.now.lock().redo.clone();
+        (now, before)
+    }
+
+    /// Returns the directory of the doublewrite.
+    pub(crate) fn doublewrite_dir(&self) -> PathBuf {
+        self.shared.moves.now.lock().doublewrite.now.clone()
+    }
+
+    /// Whether synced data survives a power cut.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.shared.moves.durable.load(Ordering::Relaxed)
+    }
+
+    fn check_has_files(&self, name: &str, dir: &Path) -> Result {
+        if !self.ephemeral {
+            return Ok(());
+        }
+        let dir = dir.display();
+        Err(Error::Misuse(format!("{name} {dir}: a database in memory has no directories")))
+    }
+}
+
+impl Shared {
+    fn set_redo_dir(&self, wanted: &Path) -> Result {
+        let mut now = self.moves.now.lock();
+        self.poison.check()?;
+        if same(&now.redo.now, wanted) {
+            return Ok(());
+        }
+        let goes_back = now.redo.before.as_deref().is_some_and(|before| same(before, wanted));
+        if now.redo.before.is_some() && !goes_back {
+            return Err(under_way("redo log", &now.redo));
+        }
+        let me = (self.moves.db_id, Purpose::Redo);
+        let place = self.place(wanted, &now.redo)?;
+        let moves = &self.moves;
+        let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
+        if !goes_back {
+            let lock = claim_for_move(vfs, wanted, me, metrics)?;
+            moves.locks.lock().push(lock);
+        }
+        moves.cached.add(wanted);
+        let give_up = || {
+            if !goes_back {
+                moves.release(wanted);
+            }
+        };
+        let segments = self.store.log.segments();
+        let drafts = segments.draft_in(vfs, wanted).inspect_err(|_| give_up())?;
+        self.checkpointer.set_places(|places| places.redo = place).inspect_err(|_| {
+            remove_drafts(vfs, drafts.clone());
+            give_up();
+        })?;
+        segments.move_to(wanted, drafts);
+        let before = std::mem::replace(&mut now.redo.now, wanted.to_owned());
+        now.redo.before = Some(before);
+        moves.update_durable(&now, metrics);
+        mark_moved(&moves.vfs, wanted, me, metrics).or_else(|error| self.pass_over(error))?;
+        self.replace_unused()?;
+        if !segments.are_direct() {
+            metrics.set(M::DirectIo, 0);
+        }
+        drop(now);
+        self.roster.wake(Worker::Cleaner);
+        Ok(())
+    }
+
+    /// Replaces the segments of before that no flush has used.
+    fn replace_unused(&self) -> Result {
+        let _changing = self.capacity.changing.lock();
+        let log = &self.store.log;
+        // What finds no space now is replaced when it is recycled.
+        log.segments().replace_unused(|| log.reserved_lsn()).or_else(|error| self.pass_over(error))
+    }
+
+    /// Goes on after an error that may pass. Any other poisons the database.
+    fn pass_over(&self, error: Error) -> Result {
+        if error.may_pass() { Ok(()) } else { Err(self.poison.set(error)) }
+    }
+
+    /// Returns what the root says of a part that moves to `wanted`.
+    fn place(&self, wanted: &Path, dirs: &Dirs) -> Result<Place> {
+        let named = |dir| recorded(&self.moves.dir, dir).map(Some);
+        Ok(Place { now: named(wanted)?, before: named(&dirs.now)? })
+    }
+
+    fn set_doublewrite_dir(&self, wanted: &Path) -> Result {
+        let mut now = self.moves.now.lock();
+        let _switching = self.switching.lock();
+        self.poison.check()?;
+        if same(&now.doublewrite.now, wanted) {
+            return Ok(());
+        }
+        self.forget_doublewrite(&mut now)?;
+        let me = (self.moves.db_id, Purpose::Doublewrite);
+        let place = self.place(wanted, &now.doublewrite)?;
+        let moves = &self.moves;
+        let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
+        let lock = claim_for_move(vfs, wanted, me, metrics)?;
+        moves.locks.lock().push(lock);
+        let made = self.make_doublewrite(vfs, wanted);
+        let named = made.and_then(|()| self.checkpointer.set_places(|places| places.doublewrite = place));
+        named.inspect_err(|_| {
+            drop(vfs.disk.remove(&wanted.join(AREAS)));
+            moves.release(wanted);
+        })?;
+        let opened = self.open_doublewrite(wanted).map_err(|error| self.poison.set(error))?;
+        let before = std::mem::replace(&mut now.doublewrite.now, wanted.to_owned());
+        now.doublewrite.before = Some(before);
+        moves.update_durable(&now, metrics);
+        mark_moved(&moves.vfs, wanted, me, metrics).or_else(|error| self.pass_over(error))?;
+        if planted(Bug::DoublewriteForgottenEarly) {
+            self.forget_doublewrite(&mut now)?;
+        }
+        self.flusher.move_doublewrite(opened);
+        // If the disk is full now, a later root forgets it.
+        self.forget_doublewrite(&mut now).or_else(|error| self.pass_over(error))
+    }
+
+    fn make_doublewrite(&self, vfs: &Vfs, dir: &Path) -> Result {
+        let (pool, metrics) = (&self.store.pool, &self.store.metrics);
+        let (id, slots) = (self.moves.db_id, self.flusher.batch_pages());
+        Doublewrite::create(vfs, &dir.join(AREAS), id, pool.page_bytes(), slots, metrics)?;
+        sync_dir(vfs, metrics, dir, SyncReason::Create)
+    }
+
+    fn open_doublewrite(&self, dir: &Path) -> Result<Doublewrite> {
+        let (pool, metrics) = (&self.store.pool, &self.store.metrics);
+        Doublewrite::open(&self.moves.vfs, &[dir.join(AREAS)], self.moves.db_id, pool.page_bytes(), metrics)
+    }
+
+    /// Ends the moves of which no recovery needs a file of before.
+    pub(super) fn end_moves(&self) -> Result {
+        // A move that is under way ends itself, or leaves it to the next call.
+        let Some(mut now) = self.moves.now.try_lock() else { return Ok(()) };
+        let ended = self.forget_redo(&mut now).and_then(|()| self.forget_doublewrite(&mut now));
+        ended.or_else(|error| self.pass_over(error))
+    }
+
+    /// Forgets the log's directory of before once no segment is in it.
+    fn forget_redo(&self, now: &mut Where) -> Result {
+        let Some(before) = &now.redo.before else { return Ok(()) };
+        if self.store.log.segments().count_in(before) > 0 && !planted(Bug::RedoForgottenEarly) {
+            return Ok(());
+        }
+        let before = before.clone();
+        // A file that comes back after a power cut would make the directory look like the log's.
+        sync_dir(&self.moves.vfs, &self.store.metrics, &before, SyncReason::LogRoll)?;
+        self.checkpointer.set_places(|places| places.redo.before = None)?;
+        now.redo.before = None;
+        self.moves.update_durable(now, &self.store.metrics);
+        self.store.log.segments().drop_drafts();
+        self.moves.release(&before);
+        Ok(())
+    }
+
+    /// Forgets the doublewrite of before. REQUIRES: no page is in flight of which it has the copy.
+    fn forget_doublewrite(&self, now: &mut Where) -> Result {
+        let Some(before) = now.doublewrite.before.clone() else { return Ok(()) };
+        // The file goes first, so that the directory never looks like one that is in use.
+        let areas = before.join(AREAS);
+        match self.moves.vfs.disk.remove(&areas) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("remove", &areas, e)),
+        }
+        sync_dir(&self.moves.vfs, &self.store.metrics, &before, SyncReason::Doublewrite)?;
+        self.checkpointer.set_places(|places| places.doublewrite.before = None)?;
+        now.doublewrite.before = None;
+        self.moves.release(&before);
+        Ok(())
+    }
+}

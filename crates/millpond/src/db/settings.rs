@@ -98,10 +98,11 @@ impl Db {
 
     /// Moves the redo log to another directory while all threads go on. The directory must exist
     /// and be empty, and its path absolute. When the call returns, new files of the log are made
-    /// there. The files with redo stay where they are until a checkpoint has passed them; then the
-    /// directory of before holds nothing but an empty `LOCK`. Until then the database needs both,
-    /// also after a crash: [`Db::redo_dir_before`] tells it. Meanwhile the log can only be moved
-    /// back.
+    /// there, and the log goes on there after at most two of its files. The files with redo stay
+    /// where they are until a checkpoint has passed them, which a database at rest does by itself;
+    /// then the directory of before holds nothing but an empty `LOCK`. Until then the database
+    /// needs both, also after a crash: [`Db::redo_dir_before`] tells it. Meanwhile the log can only
+    /// be moved back.
     ///
     /// The root file names both. So the database opens from now on without
     /// [`Options::redo_dir`](crate::Options::redo_dir), which counts only if the log's files were

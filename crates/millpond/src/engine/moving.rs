@@ -12,7 +12,8 @@ use super::{Engine, Shared};
 use crate::checkpoint::places::{Place, recorded};
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::Doublewrite;
-use crate::log::segment::remove_drafts;
+use crate::log::group::{self, Record};
+use crate::log::segment::{SPARE_SEGMENTS, remove_drafts};
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::Vfs;
 use vfs::descriptor_cache::CachedDirs;
+
+/// Bytes of filler that are logged at once.
+const FILLER_BYTES: usize = 32 << 10;
 
 /// Where a part of the database is now, and where a move has left files of it.
 #[derive(Clone, Debug)]
@@ -185,8 +189,30 @@ impl Shared {
         if !segments.are_direct() {
             metrics.set(M::DirectIo, 0);
         }
+        let before = now.redo.before.clone();
         drop(now);
+        // If there is no room for it, the log leaves its segments when it gets there.
+        let left = before.map_or(Ok(()), |before| self.leave_segments(&before));
         self.roster.wake(Worker::Cleaner);
+        left.or_else(|_| self.poison.check())
+    }
+
+    /// Fills the segments of before that were too close to be replaced, so that the log leaves them
+    /// although nobody writes.
+    fn leave_segments(&self, before: &Path) -> Result {
+        let log = &self.store.log;
+        let (segments, begun) = (log.segments(), log.reserved_lsn());
+        // What could not be replaced for want of space is not filled.
+        let most = (SPARE_SEGMENTS + 1) * segments.shape().payload_bytes();
+        let filler = vec![0; FILLER_BYTES];
+        while segments.reaches_in(before, log.reserved_lsn()) && log.reserved_lsn().since(begun) < most {
+            let _admitted = self.admission.admit(FILLER_BYTES as u64)?;
+            log.make_room()?;
+            let mut group = Vec::new();
+            group::begin(&mut group);
+            group::put_record(&mut group, &Record::Filler { body: &filler });
+            log.append(&mut group, |_| ());
+        }
         Ok(())
     }
 

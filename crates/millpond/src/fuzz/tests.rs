@@ -122,6 +122,7 @@ fn every_record_is_refused_or_can_be_replayed() {
         Record::Undo { txn: TxnId(4), at: 100, entry: b"an entry that is none" },
         Record::Checkpoint { body: b"a list" },
         Record::DirtyPages { body: b"another list" },
+        Record::Filler { body: b"nothing" },
     ] {
         let mut out = Vec::new();
         put_record(&mut out, &record);

@@ -221,6 +221,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Reverted { .. } => "reverted",
         Record::Checkpoint { .. } => "checkpoint list",
         Record::DirtyPages { .. } => "dirty pages",
+        Record::Filler { .. } => "filler",
         Record::Purged { .. } => "purged",
         Record::Counter { .. } => "counter",
     }
@@ -239,7 +240,9 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Prepare { txn, .. }
         | Record::Abort { txn }
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
-        Record::Checkpoint { body } | Record::DirtyPages { body } => format!("{kind}, {} bytes", body.len()),
+        Record::Checkpoint { body } | Record::DirtyPages { body } | Record::Filler { body } => {
+            format!("{kind}, {} bytes", body.len())
+        }
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
         Record::Counter { tree, next } => format!("{kind} of tree {}: {next}", tree.0),
     }

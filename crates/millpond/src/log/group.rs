@@ -35,6 +35,7 @@ const CHECKPOINT: u8 = 8;
 const PURGED: u8 = 9;
 const COUNTER: u8 = 10;
 const DIRTY_PAGES: u8 = 11;
+const FILLER: u8 = 12;
 
 /// One record of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,11 @@ pub(crate) enum Record<'a> {
         /// The part.
         body: &'a [u8],
     },
+    /// Says nothing: the log is to go on in the next segment.
+    Filler {
+        /// Bytes of no meaning.
+        body: &'a [u8],
+    },
 }
 
 /// Appends the ids of a [`Record::Purged`]: each as the varint of its distance from the id before,
@@ -170,6 +176,11 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u8(DIRTY_PAGES);
             out.extend_from_slice(body);
         }
+        Record::Filler { body } => {
+            out.put_varint((1 + body.len()) as u64);
+            out.put_u8(FILLER);
+            out.extend_from_slice(body);
+        }
         Record::Purged { txns } => {
             out.put_varint((1 + txns.len()) as u64);
             out.put_u8(PURGED);
@@ -234,6 +245,7 @@ impl<'a> Records<'a> {
             REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
             DIRTY_PAGES => Record::DirtyPages { body: r.rest() },
+            FILLER => Record::Filler { body: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
             COUNTER => Record::Counter { tree: TreeId(r.u32()?), next: r.u64()? },
             _ => return Err(Truncated),
@@ -316,6 +328,7 @@ mod tests {
             Record::Reverted { txn: TxnId(4) },
             Record::Checkpoint { body: bytes },
             Record::DirtyPages { body: bytes },
+            Record::Filler { body: bytes },
             Record::Purged { txns: bytes },
             Record::Counter { tree: TreeId(7), next: u64::MAX },
         ]

@@ -41,7 +41,7 @@ const FORMAT: u16 = 1;
 const OPEN_THREADS: usize = 16;
 /// Segments that a shrinking log keeps beyond the one being written. No thread holds a segment that
 /// is not yet being written.
-const SPARE_SEGMENTS: u64 = 1;
+pub(crate) const SPARE_SEGMENTS: u64 = 1;
 
 /// What all segments of a database share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -235,7 +235,13 @@ impl Rebuild {
                 let counter = self.counters.entry(tree).or_default();
                 *counter = (*counter).max(next);
             }
-            (Record::Page { .. } | Record::Checkpoint { .. } | Record::DirtyPages { .. }, _) => {}
+            (
+                Record::Page { .. }
+                | Record::Checkpoint { .. }
+                | Record::DirtyPages { .. }
+                | Record::Filler { .. },
+                _,
+            ) => {}
         }
         Ok(())
     }

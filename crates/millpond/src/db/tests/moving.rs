@@ -102,6 +102,21 @@ fn both_move_under_writers_and_the_old_directories_are_empty() {
     }
 }
 
+/// Nobody writes, so the log itself fills the segments that it leaves.
+#[test]
+fn an_idle_database_leaves_its_directories() {
+    let (disk, db, table) = fresh();
+    make_dirs(&disk, &["/one"]);
+    put(&db, &table, b"key", b"value");
+    db.set_redo_dir("/one").unwrap();
+    while db.redo_dir_before().is_some() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(names(&disk, "/db/redo"), ["LOCK"]);
+    drop((db, table));
+    assert_eq!(all(&open(&disk), "t").len(), 1);
+}
+
 #[test]
 fn whatever_a_power_cut_leaves_of_a_move_opens_with_every_row() {
     let (disk, db, table) = fresh();

@@ -98,6 +98,7 @@ fn kinds_of_log_records() {
         ("purged", Record::Purged { txns: &[] }),
         ("counter", Record::Counter { tree: base::TreeId(1), next: 0 }),
         ("dirty pages", Record::DirtyPages { body: &[] }),
+        ("filler", Record::Filler { body: &[] }),
     ];
     let written = all.map(|(name, record)| {
         let mut bytes = Vec::new();

@@ -79,6 +79,12 @@ impl Segments {
         }
     }
 
+    /// Whether the segment that holds `lsn`, or a later one, is in `dir`.
+    pub(crate) fn reaches_in(&self, dir: &Path, lsn: Lsn) -> bool {
+        let first = self.shape.segment_of(block_of(lsn));
+        self.ready.lock().range(first..).any(|(_, segment)| segment.path.parent() == Some(dir))
+    }
+
     /// Makes segment `number` in the directory of now, and removes `old`, which is in another one
     /// and is not ready any more. Returns false if there is nothing to move or no space for it.
     pub(super) fn recycle_elsewhere(

@@ -5,12 +5,17 @@
 #include <millpond.h>
 #include "buffer.h"
 
+#include <string>
+
 namespace millpond {
 
 // The engine's entry in the server, and its database. The plugin's start sets them, its end clears
 // them.
 extern handlerton *engine;
 extern millpond_db *database;
+
+// The directory of the data, in the server's own.
+std::string data_directory();
 
 // The bytes of a page of the database.
 constexpr uint PAGE_BYTES = 16384;

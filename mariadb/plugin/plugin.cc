@@ -15,10 +15,10 @@ namespace millpond {
 handlerton *engine;
 millpond_db *database;
 
-namespace {
+// No schema can have this name.
+std::string data_directory() { return std::string(mysql_real_data_home) + "#millpond"; }
 
-// The directory of the data, in the server's own. No schema can have this name.
-constexpr char DIRECTORY[] = "#millpond";
+namespace {
 
 handler *create_handler(handlerton *engine, TABLE_SHARE *share, MEM_ROOT *memory) {
   return new (memory) Handler(engine, share);
@@ -29,7 +29,7 @@ void log_line(void *, const char *text) { sql_print_error("Millpond: %s", text);
 int start(void *place) {
   millpond_set_log(log_line, nullptr);
   millpond_options options{};
-  std::string directory = std::string(mysql_real_data_home) + DIRECTORY;
+  std::string directory = data_directory();
   options.dir = directory.c_str();
   options.redo_dir = settings::redo_dir();
   options.doublewrite_dir = settings::doublewrite_dir();
@@ -48,6 +48,7 @@ int start(void *place) {
   engine->signal_ddl_recovery_done = drop_orphans;
   engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
+  settings::show_directories();
   drop_leftovers();
   sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
   return 0;

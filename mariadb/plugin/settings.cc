@@ -5,6 +5,7 @@
 #include "server_functions.h"
 
 #include <mutex>
+#include <string>
 
 #include <mysql_version.h>
 
@@ -87,6 +88,59 @@ void set_doublewrite(THD *thd, st_mysql_sys_var *, void *var, const void *save) 
       });
 }
 
+// The memory of the two variables from the opening on. Changed under LOCK_global_system_variables,
+// under which the server reads them.
+std::string redo_text, doublewrite_text;
+
+void show(std::string &text, const Result &dir, char **variable) {
+  text.assign(reinterpret_cast<const char *>(dir.ptr), dir.len);
+  *variable = text.data();
+}
+
+void show_redo_dir(char **variable) {
+  Result dir, before;
+  if (millpond_redo_dir(database, &dir, &before) == MILLPOND_RC_OK) show(redo_text, dir, variable);
+}
+
+void show_doublewrite_dir(char **variable) {
+  Result dir;
+  if (millpond_doublewrite_dir(database, &dir) == MILLPOND_RC_OK) show(doublewrite_text, dir, variable);
+}
+
+// DEFAULT is the directory in the engine's own.
+std::string wanted_directory(const void *save, const char *name) {
+  const char *wanted = *static_cast<const char *const *>(save);
+  return wanted != nullptr && *wanted != 0 ? wanted : data_directory() + "/" + name;
+}
+
+// Files as long as the log are written first.
+void set_redo_dir(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  std::string wanted = wanted_directory(save, "redo");
+  static std::mutex moving;
+  change_slowly(
+      moving, [&] { return millpond_set_redo_dir(database, wanted.c_str()); },
+      [&](int rc) {
+        if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_redo_dir");
+        show_redo_dir(static_cast<char **>(var));
+      });
+}
+
+void set_doublewrite_dir(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  std::string wanted = wanted_directory(save, "doublewrite");
+  static std::mutex moving;
+  change_slowly(
+      moving, [&] { return millpond_set_doublewrite_dir(database, wanted.c_str()); },
+      [&](int rc) {
+        if (rc != MILLPOND_RC_OK) return stays(thd, "millpond_doublewrite_dir");
+        show_doublewrite_dir(static_cast<char **>(var));
+      });
+}
+
+void warn_if_moved(const char *variable, const char *wanted, const char *is) {
+  if (wanted == nullptr || *wanted == 0 || is == nullptr || strcmp(wanted, is) == 0) return;
+  sql_print_warning("Millpond: %s is %s, but it was moved to %s, and that counts", variable, wanted, is);
+}
+
 }  // namespace
 
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG,
@@ -110,10 +164,10 @@ static MYSQL_SYSVAR_BOOL(doublewrite, protect_pages, PLUGIN_VAR_OPCMDARG,
                          "Whether each page is written to the doublewrite before it is written in place. "
                          "OFF is unsafe: a power cut may tear pages, and they are lost.",
                          nullptr, set_doublewrite, TRUE);
-static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                        "Another directory for the redo log.", nullptr, nullptr, nullptr);
-static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                        "Another directory for the doublewrite.", nullptr, nullptr, nullptr);
+static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG,
+                        "The directory of the redo log.", nullptr, set_redo_dir, nullptr);
+static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG,
+                        "The directory of the doublewrite.", nullptr, set_doublewrite_dir, nullptr);
 // The default follows the server's innodb_snapshot_isolation: off before 11.6, on from 11.6 on.
 static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
                          "Whether a change of a row that was changed after the snapshot fails (error 1020) "
@@ -136,6 +190,14 @@ ulonglong redo_capacity_bytes() { return redo_capacity; }
 bool doublewrite() { return protect_pages; }
 const char *redo_dir() { return redo_directory; }
 const char *doublewrite_dir() { return doublewrite_directory; }
+void show_directories() {
+  std::string redo = redo_directory == nullptr ? "" : redo_directory;
+  std::string doublewrite = doublewrite_directory == nullptr ? "" : doublewrite_directory;
+  show_redo_dir(&redo_directory);
+  show_doublewrite_dir(&doublewrite_directory);
+  warn_if_moved("millpond_redo_dir", redo.c_str(), redo_directory);
+  warn_if_moved("millpond_doublewrite_dir", doublewrite.c_str(), doublewrite_directory);
+}
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
 ulong autoinc_lock_mode() { return counter_lock_mode; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }

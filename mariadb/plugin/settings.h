@@ -15,6 +15,8 @@ ulonglong redo_capacity_bytes();
 bool doublewrite();
 const char *redo_dir();
 const char *doublewrite_dir();
+// Makes the variables of the two directories show where they are. Once, when the database is open.
+void show_directories();
 
 // 1: a commit is durable when it returns. 2: it is with the operating system. 0: once a second.
 ulong flush_log_at_trx_commit();

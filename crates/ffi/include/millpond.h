@@ -478,6 +478,21 @@ int millpond_set_buffer_pool_bytes(const millpond_db *db, uint64_t bytes);
 // better.
 int millpond_set_doublewrite(const millpond_db *db, int on);
 
+// Moves the redo log to another directory, which exists and is empty, while others use the
+// database. New files of the log are made there from now on. After an error the log is where it
+// was.
+int millpond_set_redo_dir(const millpond_db *db, const char *dir);
+
+// Moves the doublewrite to another directory, as `millpond_set_redo_dir` moves the log.
+int millpond_set_doublewrite_dir(const millpond_db *db, const char *dir);
+
+// Puts the directory in which files of the redo log are made into `dir`. Puts into `before` the
+// one that `millpond_set_redo_dir` has left while files there are still needed, else nothing.
+int millpond_redo_dir(const millpond_db *db, millpond_buffer *dir, millpond_buffer *before);
+
+// Puts the directory of the doublewrite into `dir`.
+int millpond_doublewrite_dir(const millpond_db *db, millpond_buffer *dir);
+
 // Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 // report, one line or one for each problem, into `report`, which may be null.
 int millpond_check(const millpond_db *db, millpond_buffer *report);

@@ -175,6 +175,56 @@ pub unsafe extern "C" fn millpond_set_doublewrite(db: *const Db, on: c_int) -> c
     guard_ok(|| Ok(unsafe { shared(db) }?.db.set_doublewrite(wanted)?))
 }
 
+/// Moves the redo log to another directory, which exists and is empty, while others use the
+/// database. New files of the log are made there from now on. After an error the log is where it
+/// was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_redo_dir(db: *const Db, dir: *const c_char) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the text is null or valid during the call.
+        let dir = unsafe { c_text(dir) }?.ok_or_else(|| misuse("no directory"))?;
+        // SAFETY: the handle is null or valid.
+        Ok(unsafe { shared(db) }?.db.set_redo_dir(dir)?)
+    })
+}
+
+/// Moves the doublewrite to another directory, as `millpond_set_redo_dir` moves the log.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_doublewrite_dir(db: *const Db, dir: *const c_char) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the text is null or valid during the call.
+        let dir = unsafe { c_text(dir) }?.ok_or_else(|| misuse("no directory"))?;
+        // SAFETY: the handle is null or valid.
+        Ok(unsafe { shared(db) }?.db.set_doublewrite_dir(dir)?)
+    })
+}
+
+/// Puts the directory in which files of the redo log are made into `dir`. Puts into `before` the
+/// one that `millpond_set_redo_dir` has left while files there are still needed, else nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_redo_dir(db: *const Db, dir: *mut Buffer, before: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid.
+        let db = &unsafe { shared(db) }?.db;
+        let is_before = db.redo_dir_before().unwrap_or_default();
+        // SAFETY: the buffers are null or valid.
+        unsafe { exclusive(dir) }?.set(db.redo_dir().as_os_str().as_encoded_bytes())?;
+        // SAFETY: as above.
+        unsafe { exclusive(before) }?.set(is_before.as_os_str().as_encoded_bytes())
+    })
+}
+
+/// Puts the directory of the doublewrite into `dir`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_doublewrite_dir(db: *const Db, dir: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid.
+        let is = unsafe { shared(db) }?.db.doublewrite_dir();
+        // SAFETY: the buffer is null or valid.
+        unsafe { exclusive(dir) }?.set(is.as_os_str().as_encoded_bytes())
+    })
+}
+
 /// Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 /// report, one line or one for each problem, into `report`, which may be null.
 #[unsafe(no_mangle)]

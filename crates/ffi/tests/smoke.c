@@ -290,6 +290,8 @@ int main(void) {
   CHECK(figure(db, "doublewrite_off") == 1);
   OK(millpond_set_doublewrite(db, 1));
   CHECK(figure(db, "doublewrite_off") == 0);
+  RC(millpond_set_redo_dir(db, "/tmp"), MISUSE);
+  RC(millpond_set_doublewrite_dir(db, NULL), MISUSE);
   RC(millpond_set_recovery_target(db, 0), MISUSE);
   OK(millpond_set_recovery_target(db, 5000));
   millpond_table_change create[2] = {{MILLPOND_TABLE_OP_CREATE, text("t"), {0}, text("m0")},

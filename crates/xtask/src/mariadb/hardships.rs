@@ -20,7 +20,7 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 8] = [
+const CASES: [(&str, Case); 9] = [
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("what a killed server was making is dropped", leftovers),
     ("an index is found although the server ended while it was renamed", renamed),
@@ -28,6 +28,7 @@ const CASES: [(&str, Case); 8] = [
     ("a full disk fails the statement and nothing else", full_disk),
     ("the plugin leaves and comes back", plugin_leaves),
     ("a server starts without the plugin, and with it again", without_plugin),
+    ("log and doublewrite move under load, and a killed server finds them", moved),
     ("a server stops although statements wait for locks", stopped),
 ];
 
@@ -44,6 +45,61 @@ pub(super) fn run(dir: &Path) -> Result<(), String> {
         println!("ok      {name}");
     }
     Ok(())
+}
+
+/// Log and doublewrite move there and back while clients count. Then the server is killed, and
+/// started with options that name other directories.
+fn moved(dir: &Path) -> Result<(), String> {
+    let mut server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; CREATE TABLE test.counted (n INT PRIMARY KEY) ENGINE=Millpond; \
+         CREATE TABLE test.numbered (n BIGINT PRIMARY KEY) ENGINE=Millpond; \
+         CREATE SEQUENCE test.s ENGINE=Millpond",
+    )?;
+    let dirs = ["fast", "areas", "other"].map(|name| dir.join(name));
+    dirs.iter().try_for_each(|dir| make_dir(dir))?;
+    let [log, areas, other] = dirs.each_ref().map(|dir| dir.display().to_string());
+    let set =
+        |variable: &str, value: &str| format!("SET GLOBAL millpond_{variable} = {value}; SHOW WARNINGS");
+    for (value, wanted) in [("'/missing'", "cannot list /missing"), ("'x'", "an absolute one is needed")] {
+        expect("the warning", &sql(&server, &set("redo_dir", value))?, wanted)?;
+    }
+    std::fs::write(dir.join("other/foreign"), "").map_err(|e| e.to_string())?;
+    let said = sql(&server, &set("doublewrite_dir", &format!("'{other}'")))?;
+    expect("the warning", &said, "millpond_doublewrite_dir stays as it is")?;
+    if is_root() {
+        let said = sql(&server, &set("redo_dir", &format!("'{log}'")))?;
+        expect("the warning", &said, "LOCK: Permission denied")?;
+        output(Command::new("chown").arg(server::USER).args([&log, &areas, &other]))?;
+    }
+    let mut counting = Counting::start(&server, dir, 1)?;
+    for (redo, doublewrite) in
+        [(format!("'{log}'"), format!("'{areas}'")), ("DEFAULT".into(), "DEFAULT".into())]
+    {
+        for (variable, value) in [("redo_dir", &redo), ("doublewrite_dir", &doublewrite)] {
+            let said = sql(&server, &set(variable, value))?;
+            if !said.is_empty() {
+                return Err(format!("millpond_{variable} = {value}: {said}"));
+            }
+        }
+    }
+    sql(&server, &set("doublewrite_dir", &format!("'{areas}'")))?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    let _ = counting.client.wait();
+    let last = counting.acknowledged()?.ok_or("nothing was acknowledged")?;
+    server = server::start(dir, LIFE, &[&format!("--millpond-doublewrite-dir={other}")])?;
+    let is = sql(&server, "SELECT @@millpond_redo_dir, @@millpond_doublewrite_dir")?;
+    expect("the log", &is, "#millpond/redo\t")?;
+    expect("the doublewrite", &is, &areas)?;
+    let log = std::fs::read_to_string(server.log()).map_err(|e| e.to_string())?;
+    expect("the server's log", &log, &format!("but it was moved to {areas}, and that counts"))?;
+    let rows: u64 = sql(&server, "SELECT COUNT(*) FROM test.counted")?.parse().map_err(|e| format!("{e}"))?;
+    if rows < last {
+        return Err(format!("{last} rows were acknowledged, {rows} are there"));
+    }
+    expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.counted")?, "OK")?;
+    server::stop(dir)
 }
 
 /// Runs statements, and returns what they print.

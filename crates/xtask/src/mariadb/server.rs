@@ -12,7 +12,7 @@ pub(super) const LIFE: Duration = Duration::from_secs(4 * 3600);
 /// How long a start, with a recovery in it, or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The user of a server that root starts. It owns nothing else.
-const USER: &str = "nobody";
+pub(super) const USER: &str = "nobody";
 
 /// A running server.
 #[derive(Debug)]

@@ -24,8 +24,10 @@ use std::sync::Arc;
 use vfs::Vfs;
 use vfs::descriptor_cache::CachedDirs;
 
-/// Bytes of filler that are logged at once.
-const FILLER_BYTES: usize = 32 << 10;
+/// Bytes of filler that are logged at once, at most.
+const FILLER_BYTES: u64 = 32 << 10;
+/// A segment takes at least so many of them: a small log admits only small operations.
+const FILLERS: u64 = 16;
 
 /// Where a part of the database is now, and where a move has left files of it.
 #[derive(Clone, Debug)]
@@ -204,9 +206,12 @@ impl Shared {
         let (segments, begun) = (log.segments(), log.reserved_lsn());
         // What could not be replaced for want of space is not filled.
         let most = (SPARE_SEGMENTS + 1) * segments.shape().payload_bytes();
-        let filler = vec![0; FILLER_BYTES];
+        let bytes = (segments.shape().payload_bytes() / FILLERS).min(FILLER_BYTES);
+        let filler = vec![0; bytes as usize];
         while segments.reaches_in(before, log.reserved_lsn()) && log.reserved_lsn().since(begun) < most {
-            let _admitted = self.admission.admit(FILLER_BYTES as u64)?;
+            // A poisoned log does not grow.
+            self.poison.check()?;
+            let _admitted = self.admission.admit(bytes)?;
             log.make_room()?;
             let mut group = Vec::new();
             group::begin(&mut group);

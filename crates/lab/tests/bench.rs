@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 /// Every benchmark, at a size that takes about a second.
 const TINY: &[&str] = &[
     "atomic-writes --batches 2 --pages 16 --file 1MiB --threads 2",
+    "doublewrite-files --turns 1 --seconds 0.05 --pages 16 --file 1MiB",
     "big-transaction --rows 2000",
     "bulk-load --rows 2000 --value-bytes 50",
     "burst --writers 2 --seconds 0.1 --rounds 1",
@@ -90,6 +91,8 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         ("hot-rows --threads 0", "--threads"),
         ("hot-rows --seconds 0", "--seconds"),
         ("atomic-writes --file 1MiB", "--file"),
+        ("doublewrite-files --file 1MiB", "--file"),
+        ("doublewrite-files --seconds 0", "--seconds"),
         ("atomic-writes --page 5KiB", "5KiB"),
         ("doublewrite --workload napkin", "--workload"),
         ("doublewrite --seconds 0", "--seconds"),

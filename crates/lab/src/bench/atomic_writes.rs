@@ -190,7 +190,7 @@ impl Files {
 }
 
 /// Makes a file of zeros, and opens it without the page cache if the file system allows that.
-fn zeroed(path: &Path, bytes: u64) -> io::Result<File> {
+pub(super) fn zeroed(path: &Path, bytes: u64) -> io::Result<File> {
     let zeros = File::create(path)?;
     let piece = vec![0; 1 << 20];
     for at in (0..bytes).step_by(piece.len()) {
@@ -218,7 +218,7 @@ fn atomic_units(path: &Path) -> rustix::io::Result<AtomicUnits> {
 }
 
 /// Returns `count` different places below `most`, ascending, as a batch has them.
-fn random_places(state: &mut u64, count: usize, most: u64) -> Vec<u64> {
+pub(super) fn random_places(state: &mut u64, count: usize, most: u64) -> Vec<u64> {
     let mut places = std::collections::BTreeSet::new();
     while places.len() < count {
         places.insert(random::next(state) % most);

@@ -14,6 +14,7 @@ pub(crate) mod bulk_load;
 pub(crate) mod burst;
 mod device;
 pub(crate) mod doublewrite;
+pub(crate) mod doublewrite_files;
 pub(crate) mod durable_updates;
 pub(crate) mod hogs;
 pub(crate) mod hot_rows;

@@ -6,6 +6,7 @@ use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
 use crate::bench::burst::Burst;
 use crate::bench::doublewrite::Doublewrite;
+use crate::bench::doublewrite_files::DoublewriteFiles;
 use crate::bench::durable_updates::DurableUpdates;
 use crate::bench::hogs::Hogs;
 use crate::bench::hot_rows::HotRows;
@@ -48,6 +49,7 @@ enum Benchmark {
     BulkLoad(BulkLoad),
     Burst(Burst),
     Doublewrite(Doublewrite),
+    DoublewriteFiles(DoublewriteFiles),
     DurableUpdates(DurableUpdates),
     Hogs(Hogs),
     HotRows(HotRows),
@@ -81,6 +83,7 @@ impl Bench {
             Benchmark::BulkLoad(bench) => bench.run(),
             Benchmark::Burst(bench) => bench.run(),
             Benchmark::Doublewrite(bench) => bench.run(),
+            Benchmark::DoublewriteFiles(bench) => bench.run(),
             Benchmark::DurableUpdates(bench) => bench.run(),
             Benchmark::Hogs(bench) => bench.run(),
             Benchmark::HotRows(bench) => bench.run(),

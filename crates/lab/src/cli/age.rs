@@ -79,6 +79,7 @@ mod tests {
             version: "MySQL 5.7.44".into(),
             configuration: Vec::new(),
             origins: vec![("checkpoint_age_bytes", Err(why))],
+            refusals: Vec::new(),
         }
     }
 

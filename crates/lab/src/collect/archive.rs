@@ -247,6 +247,7 @@ mod tests {
             version: "MariaDB 10.11.19".into(),
             configuration: Vec::new(),
             origins: vec![("commits", Ok("com_commit".into())), ("log_fsyncs", Err("not shown".into()))],
+            refusals: Vec::new(),
         }
     }
 

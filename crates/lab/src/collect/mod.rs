@@ -63,6 +63,10 @@ pub(crate) fn run(source: &mut dyn Source, job: &Job) -> Outcome {
         return Err(Failure::misuse(format!("-v {name}: the target has a figure of that name already")));
     }
     let about = source.about();
+    // Now: a collection may run for days.
+    for refusal in &about.refusals {
+        eprintln!("millpond: not all figures are there: {refusal}");
+    }
     let dir = OutDir::make(&job.out)?;
     let writer = match begin(&dir, about, &first) {
         Ok(writer) => writer,

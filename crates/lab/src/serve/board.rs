@@ -311,6 +311,7 @@ mod tests {
             version: "MariaDB 10.11.19".to_owned(),
             configuration: Vec::new(),
             origins: Vec::new(),
+            refusals: Vec::new(),
         }
     }
 

@@ -185,6 +185,7 @@ mod tests {
             version: version.to_owned(),
             configuration: configuration.iter().map(owned).collect(),
             origins: Vec::new(),
+            refusals: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@ fn about() -> watch::About {
         version: "Millpond".to_owned(),
         configuration: Vec::new(),
         origins: Vec::new(),
+        refusals: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ impl Directory {
             version: "Millpond".to_owned(),
             configuration: vec![("database".to_owned(), format!("{:016x}", recording.db_id()))],
             origins: origins.collect(),
+            refusals: Vec::new(),
         };
         Ok(Directory { dir: dir.to_owned(), about })
     }

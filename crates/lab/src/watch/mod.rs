@@ -43,6 +43,8 @@ pub(crate) struct About {
     pub(crate) configuration: Vec<(String, String)>,
     /// Where each figure of the schema comes from, or why the target does not have it.
     pub(crate) origins: Vec<(&'static str, Result<String, String>)>,
+    /// What a server refused, with the grant that is missing.
+    pub(crate) refusals: Vec<String>,
 }
 
 /// All figures at one moment.

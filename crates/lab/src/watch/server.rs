@@ -81,8 +81,13 @@ pub(super) fn statements(allowed: &Allowed) -> Statements {
 impl Server {
     /// Connects, and learns what the server is and allows.
     pub(super) fn open(name: String, login: Login) -> Result<Server, Trouble> {
-        let about =
-            About { target: name, version: String::new(), configuration: Vec::new(), origins: Vec::new() };
+        let about = About {
+            target: name,
+            version: String::new(),
+            configuration: Vec::new(),
+            origins: Vec::new(),
+            refusals: Vec::new(),
+        };
         let facts = Facts {
             version: Version::parse("", ""),
             variables: BTreeMap::new(),
@@ -127,8 +132,9 @@ impl Server {
         }
         let origins =
             of_server::provenance(&facts, &answers).into_iter().map(|p| (p.name, p.source)).collect();
-        self.about =
-            About { version: version.to_string(), configuration, origins, target: self.about.target.clone() };
+        let target = std::mem::take(&mut self.about.target);
+        let refusals = facts.refusals.clone();
+        self.about = About { target, version: version.to_string(), configuration, origins, refusals };
         (self.facts, self.statements, self.connection) = (facts, statements, Some(connection));
         Ok(())
     }

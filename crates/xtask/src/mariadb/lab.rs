@@ -239,6 +239,9 @@ fn passwords(lab: &Lab<'_>) -> Result<(), String> {
     // Without PROCESS some figures are missing, and the line says which grant is.
     let all = output(lab.millpond(&["age", &target, "--all"]).env("MYSQL_PWD", "right"))?;
     expect("age --all", &all, "GRANT PROCESS")?;
+    let collect = ["collect", &target, "--out", "few", "-l", "1"];
+    let out = lab.millpond(&collect).env("MYSQL_PWD", "right").output().map_err(|e| e.to_string())?;
+    expect("collect", &String::from_utf8_lossy(&out.stderr), "GRANT PROCESS")?;
     super::write(&lab.dir.join(".my.cnf"), "[client]\nuser=watcher\npassword=right\n")?;
     let bare = format!("mysql://localhost/?socket={}", lab.server.socket.display());
     let from_file = lab.ok(&["age", &bare]);

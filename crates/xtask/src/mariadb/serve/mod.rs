@@ -73,6 +73,7 @@ fn cases(
             browser.picture(&pictures.join(format!("serve-{name}.png")))?;
         }
         browser.look("light", 1280, 1000)?;
+        report(&browser, program, dir, &pictures.join("report.png"))?;
     }
     browser.go(&other.url)?;
     until("the page of a database", || is_live(&browser))?;
@@ -89,6 +90,18 @@ fn cases(
     other.interrupt()?;
     println!("ok      Ctrl-C ends it");
     Ok(())
+}
+
+/// Takes a picture of what `millpond run --report` draws, of a short run with a small log.
+fn report(browser: &Browser, program: &Path, dir: &Path, picture: &Path) -> Result<(), String> {
+    let small = ["--tables", "4", "--rows", "50000", "--threads", "8", "--redo-capacity", "64MiB"];
+    let mut run = Command::new(program);
+    run.args(["run", "--seconds", "20", "--report", "report"]).args(small).current_dir(dir);
+    output(&mut run)?;
+    let page = dir.canonicalize().map_err(|e| e.to_string())?.join("report/index.html");
+    browser.go(&format!("file://{}", page.display()))?;
+    std::thread::sleep(Duration::from_secs(2));
+    browser.picture(picture)
 }
 
 fn start(dir: &Path) -> Result<Server, String> {

@@ -355,23 +355,23 @@ mod tests {
                 dirty=40/1000,20/1000,0/1000 redo=0
                     Idle: 50 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.01
-                    Idle: 44 pages/s, 0 now; free 0 with 0 victims; next 100 ms
+                    Idle: 45 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=1
-                    CheckpointAge: 83 pages/s, 1 now; free 0 with 0 victims; next 100 ms
+                    CheckpointAge: 60 pages/s, 1 now; free 0 with 0 victims; next 100 ms
                 redo=10
-                    CheckpointAge: 829 pages/s, 9 now; free 0 with 0 victims; next 100 ms
+                    CheckpointAge: 604 pages/s, 6 now; free 0 with 0 victims; next 100 ms
                 redo=40
-                    CheckpointAge: 3317 pages/s, 33 now; free 0 with 0 victims; next 77 ms
+                    CheckpointAge: 2416 pages/s, 24 now; free 0 with 0 victims; next 100 ms
                 dirty=48/1000,28/1000,8/1000
-                    CheckpointAge: 6209 pages/s, 62 now; free 0 with 0 victims; next 41 ms
+                    CheckpointAge: 3180 pages/s, 32 now; free 0 with 0 victims; next 80 ms
                 dirty=56/1000,36/1000,16/1000
-                    CheckpointAge: 41600 pages/s, 400 now; free 0 with 0 victims; next 6 ms
+                    CheckpointAge: 5322 pages/s, 53 now; free 0 with 0 victims; next 48 ms
                 dirty=64/1000,44/1000,24/1000
-                    CheckpointAge: 144359 pages/s, 400 now; free 0 with 0 victims; next 6 ms
+                    CheckpointAge: 26122 pages/s, 262 now; free 0 with 0 victims; next 9 ms
                 dirty=72/1000,52/1000,32/1000
-                    CheckpointAge: 255043 pages/s, 400 now; free 0 with 0 victims; next 6 ms
+                    CheckpointAge: 97130 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 dirty=80/1000,60/1000,40/1000
-                    CheckpointAge: 454438 pages/s, 400 now; free 0 with 0 victims; next 6 ms
+                    CheckpointAge: 177762 pages/s, 400 now; free 0 with 0 victims; next 6 ms
             "#]],
         );
     }
@@ -386,11 +386,11 @@ mod tests {
             ",
             &expect![[r#"
                 redo=20 dirty=40/100,30/100,10/100
-                    CheckpointAge: 209 pages/s, 2 now; free 0 with 0 victims; next 100 ms
+                    CheckpointAge: 142 pages/s, 1 now; free 0 with 0 victims; next 100 ms
                 redo=20 dirty=40/100,30/20000,10/100
-                    CheckpointAge: 20994 pages/s, 210 now; free 0 with 0 victims; next 12 ms
+                    CheckpointAge: 14287 pages/s, 143 now; free 0 with 0 victims; next 17 ms
                 redo=20 dirty=30/100,20/20000,0/100
-                    CheckpointAge: 13815 pages/s, 138 now; free 0 with 0 victims; next 18 ms
+                    CheckpointAge: 10551 pages/s, 105 now; free 0 with 0 victims; next 24 ms
             "#]],
         );
     }
@@ -406,9 +406,9 @@ mod tests {
             ",
             &expect![[r#"
                 capacity=4000 redo=20 frames=10000 dirty=200/3000,0/3000
-                    CheckpointAge: 56 pages/s, 0 now; free 0 with 0 victims; next 100 ms
+                    CheckpointAge: 47 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 dirty=200/3500,0/3500
-                    CheckpointAge: 65 pages/s, 1 now; free 0 with 0 victims; next 100 ms
+                    CheckpointAge: 55 pages/s, 1 now; free 0 with 0 victims; next 100 ms
                 dirty=200/4000,0/4000
                     DirtyShare: 1000 pages/s, 10 now; free 0 with 0 victims; next 100 ms
                 dirty=200/4900,0/4900
@@ -432,15 +432,15 @@ mod tests {
             ",
             &expect![[r#"
                 redo=200 dirty=80/20000,40/20000,0/20000 free=64
-                    CheckpointAge: 36674465 pages/s, 400 now; free 0 with 0 victims; next 6 ms
+                    CheckpointAge: 17776186 pages/s, 400 now; free 0 with 0 victims; next 6 ms
                 free=40
-                    CheckpointAge: 36674465 pages/s, 352 now; free 24 with 12 victims; next 6 ms
+                    CheckpointAge: 17776186 pages/s, 352 now; free 24 with 12 victims; next 6 ms
                 free=0 waiting=16
-                    CheckpointAge: 36674465 pages/s, 299 now; free 80 with 25 victims; next 2 ms
+                    CheckpointAge: 17776186 pages/s, 299 now; free 80 with 25 victims; next 2 ms
                 free=0 waiting=16 victims=1
-                    CheckpointAge: 36674465 pages/s, 300 now; free 80 with 25 victims; next 2 ms
+                    CheckpointAge: 17776186 pages/s, 300 now; free 80 with 25 victims; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 300 now; free 316 with 60 victims; next 2 ms
+                    CheckpointAge: 31512729 pages/s, 300 now; free 316 with 60 victims; next 2 ms
             "#]],
         );
     }
@@ -469,7 +469,7 @@ mod tests {
                 redo=0.05
                     Idle: 3 pages/s, 0 now; free 0 with 0 victims; next 100 ms
                 redo=0.1
-                    CheckpointAge: 0 pages/s, 0 now; free 0 with 0 victims; next 100 ms
+                    Idle: 0 pages/s, 0 now; free 0 with 0 victims; next 100 ms
             "#]],
         );
     }

@@ -29,18 +29,26 @@ pub struct Thresholds {
     pub capacity: u64,
 }
 
+/// The least room between the soft mark and the hard one, unless that is more than a quarter of the
+/// log: what writers may write while a batch of pages is on its way.
+const SOFT_ROOM: u64 = 2 << 20;
+
 /// Returns the marks for a capacity and for the number of threads that may have an admitted
 /// operation at the same time.
 ///
 /// A sixteenth of the capacity is held back, or what the threads may need if that is more, but at
 /// most a quarter. With a tiny log and very many threads a quarter may be too little; then
 /// admission admits fewer operations at a time.
+///
+/// The nearer the target is to the hard mark, the fewer times a page is written (decision 0174).
 #[must_use]
 pub fn thresholds(capacity: u64, threads: u64) -> Thresholds {
     let in_flight = threads.saturating_mul(MTRS_IN_FLIGHT_PER_THREAD * MTR_BYTES_MAX);
     let held_back = (capacity / 16).max(in_flight).min(capacity / 4);
     let hard = capacity - held_back;
-    Thresholds { target: hard / 10 * 6, soft: hard / 4 * 3, hard, capacity }
+    let room = (hard / 20 * 3).max(SOFT_ROOM).min(hard / 4);
+    let soft = hard - room;
+    Thresholds { target: (hard / 10 * 7).min(soft / 6 * 5), soft, hard, capacity }
 }
 
 #[cfg(test)]
@@ -51,7 +59,19 @@ mod tests {
     #[test]
     fn marks() {
         let mut out = String::new();
-        for (mib, threads) in [(64, 1), (64, 16), (64, 1000), (96, 16), (512, 16), (2560, 16), (2560, 1000)] {
+        for (mib, threads) in [
+            (1, 1),
+            (8, 4),
+            (16, 4),
+            (32, 16),
+            (64, 1),
+            (64, 16),
+            (64, 1000),
+            (96, 16),
+            (512, 16),
+            (2560, 16),
+            (2560, 1000),
+        ] {
             let t = thresholds(mib << 20, threads);
             assert!(t.target < t.soft && t.soft < t.hard && t.hard < t.capacity);
             out += &format!(
@@ -62,13 +82,17 @@ mod tests {
             );
         }
         expect![[r#"
-            64 MiB,    1 threads: target 36 soft 45 hard 60 MiB
-            64 MiB,   16 threads: target 36 soft 45 hard 60 MiB
-            64 MiB, 1000 threads: target 28 soft 36 hard 48 MiB
-            96 MiB,   16 threads: target 54 soft 67 hard 90 MiB
-            512 MiB,   16 threads: target 288 soft 360 hard 480 MiB
-            2560 MiB,   16 threads: target 1440 soft 1800 hard 2400 MiB
-            2560 MiB, 1000 threads: target 1386 soft 1732 hard 2310 MiB
+            1 MiB,    1 threads: target 0 soft 0 hard 0 MiB
+            8 MiB,    4 threads: target 4 soft 5 hard 7 MiB
+            16 MiB,    4 threads: target 10 soft 12 hard 15 MiB
+            32 MiB,   16 threads: target 19 soft 23 hard 28 MiB
+            64 MiB,    1 threads: target 42 soft 51 hard 60 MiB
+            64 MiB,   16 threads: target 42 soft 51 hard 60 MiB
+            64 MiB, 1000 threads: target 33 soft 40 hard 48 MiB
+            96 MiB,   16 threads: target 63 soft 76 hard 90 MiB
+            512 MiB,   16 threads: target 336 soft 408 hard 480 MiB
+            2560 MiB,   16 threads: target 1680 soft 2040 hard 2400 MiB
+            2560 MiB, 1000 threads: target 1617 soft 1963 hard 2310 MiB
         "#]]
         .assert_eq(&out);
     }

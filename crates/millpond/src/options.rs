@@ -169,8 +169,9 @@ impl Options {
     }
 
     /// How long recovery after a crash may take. The size of the redo log follows from it and from
-    /// the measured speed of replay. A longer time lets more changes of a page share one write.
-    /// Default: 10 seconds. Zero is refused. Overrides an earlier [`Options::redo_capacity_bytes`].
+    /// the measured speed of replay. A longer time lets more changes of a page share one write. The
+    /// log does not get longer than helps: four times the bytes of the dirty pages. Default: 10
+    /// seconds. Zero is refused. Overrides an earlier [`Options::redo_capacity_bytes`].
     #[must_use]
     pub fn recovery_target(mut self, target: Duration) -> Options {
         self.recovery_target = target;

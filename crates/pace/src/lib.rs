@@ -16,6 +16,7 @@ pub mod free_frames;
 pub mod governor;
 pub mod growth;
 pub mod heap_trim;
+pub mod helpful_log;
 pub mod history;
 pub mod innodb;
 pub mod replay_progress;

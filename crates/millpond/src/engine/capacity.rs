@@ -8,7 +8,7 @@ use crate::options::check_recovery_target;
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::M;
 use pace::capacity::{self, CapacityChange};
 use pace::innodb::points;
@@ -35,6 +35,10 @@ pub(super) struct Capacity {
     configured: AtomicU64,
     /// The size follows from this recovery target; `None` if the user has set the size.
     target: Mutex<Option<Duration>>,
+    /// Whether there is a target.
+    follows_target: AtomicBool,
+    /// The longest log that helps, bytes. It counts while the size follows from a target.
+    helpful: AtomicU64,
     /// No growth before this time, because the disk was full.
     no_growth_until_us: AtomicU64,
     /// The number of roots that had been written when there was no space for the reserve.
@@ -53,6 +57,8 @@ impl Capacity {
         Capacity {
             configured: AtomicU64::new(bytes),
             target: Mutex::new(target),
+            follows_target: AtomicBool::new(target.is_some()),
+            helpful: AtomicU64::new(u64::MAX),
             no_growth_until_us: AtomicU64::new(0),
             reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
@@ -66,15 +72,28 @@ impl Capacity {
         self.configured.store(bytes, Ordering::Relaxed);
     }
 
+    /// Sets or removes the target. The caller sets the size that follows.
+    fn set_target(&self, target: Option<Duration>) {
+        self.follows_target.store(target.is_some(), Ordering::Relaxed);
+        *self.target.lock() = target;
+    }
+
     /// Returns the configured size: bytes of log blocks that the segments may hold.
     pub(super) fn configured(&self) -> u64 {
         self.configured.load(Ordering::Relaxed)
     }
 
+    /// Sets the longest log that helps, bytes.
+    pub(super) fn set_helpful(&self, bytes: u64) {
+        self.helpful.store(bytes, Ordering::Relaxed);
+    }
+
     fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
-        let configured = segments::files(self.configured(), segments.block_bytes());
+        let follows = self.follows_target.load(Ordering::Relaxed);
+        let helpful = if follows { self.helpful.load(Ordering::Relaxed) } else { u64::MAX };
+        let allowed = segments::files(self.configured().min(helpful), segments.block_bytes());
         let (end, redo) = self.recovered;
-        configured + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
+        allowed + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
     }
 }
 
@@ -308,7 +327,7 @@ impl Shared {
             self.shrink_to(back)?;
             return Err(error);
         }
-        *self.capacity.target.lock() = None;
+        self.capacity.set_target(None);
         self.capacity.set(bytes);
         self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
         self.roster.wake(Worker::Cleaner);
@@ -321,7 +340,7 @@ impl Shared {
         let _changing = self.capacity.changing.lock();
         self.poison.check()?;
         check_recovery_target(target)?;
-        *self.capacity.target.lock() = Some(target);
+        self.capacity.set_target(Some(target));
         let segment_bytes = self.store.log.segments().block_bytes();
         self.capacity.set(capacity_by_target(target, self.checkpointer.replay_rate(), segment_bytes));
         self.roster.wake(Worker::Cleaner);

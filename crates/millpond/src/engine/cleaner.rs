@@ -19,6 +19,7 @@ use pace::budget::{BUDGET_US_PER_S, WriteCost};
 use pace::checkpoint::{pays, worth_writing};
 use pace::free_frames::free_frame_reserve;
 use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Governor};
+use pace::helpful_log::HelpfulLog;
 use pace::innodb::cleaner::InnodbCleaner;
 use pace::innodb::{Settings, lru};
 use pace::smoothed_rate::SmoothedRate;
@@ -50,6 +51,7 @@ pub(super) struct Cleaner {
     clean_rate: SmoothedRate,
     /// The share of dirty pages among the eviction candidates of the last sweeps.
     dirty_victims: f64,
+    helpful_log: HelpfulLog,
     slices: Vec<(Lsn, u64)>,
     root_written_us: u64,
 }
@@ -68,6 +70,7 @@ impl Cleaner {
             redo_rate: SmoothedRate::new(),
             clean_rate: SmoothedRate::new(),
             dirty_victims: 0.0,
+            helpful_log: HelpfulLog::new(),
             slices: Vec::new(),
             root_written_us: 0,
         }
@@ -162,6 +165,12 @@ impl Shared {
         c.clean_rate.update(now_us, checkpoint.0);
         self.active_threads
             .store(c.active_threads.update(now_us, self.threads_in_calls()), Ordering::Relaxed);
+        if self.innodb.is_none() {
+            let dirty: u64 = c.slices.iter().map(|(_, pages)| pages).sum();
+            let helpful = c.helpful_log.update(now_us, dirty * pool.page_bytes() as u64);
+            self.capacity.set_helpful(helpful);
+            self.store.metrics.set(M::RedoHelpfulBytes, helpful);
+        }
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
         let own = thresholds(self.redo_room(now_us).allowed, threads);
         let marks = self.marks_by_law(own, own.capacity);

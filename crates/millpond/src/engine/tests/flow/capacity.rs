@@ -46,6 +46,31 @@ fn the_last_of_capacity_and_recovery_target_counts() {
     assert!(capacity() > 3 * by_guess, "{by_guess} and then {}", capacity());
 }
 
+/// A small database kept gigabytes of log because its recovery target allowed them.
+#[test]
+fn a_log_that_follows_a_target_is_no_longer_than_it_helps() {
+    let mut options = options(4 * MIB, 4096);
+    options.redo_capacity_bytes = None;
+    options.recovery_target = Duration::from_secs(60);
+    let mut world = World::new(&options, 20, 200);
+    for _ in 0..2000 {
+        world.operation().unwrap();
+    }
+    let level = |world: &World, metric| world.engine.metrics().value(metric);
+    let allowed = |world: &World| world.engine.shared.redo_room(world.now()).allowed;
+    let helpful = level(&world, M::RedoHelpfulBytes);
+    assert!(level(&world, M::RedoCapacityBytes) > 10 * helpful, "helpful: {helpful}");
+    assert!((helpful / 2..=helpful).contains(&allowed(&world)), "{} of {helpful}", allowed(&world));
+    // The user knows better.
+    world.engine.set_redo_capacity(1 << 30).unwrap();
+    for _ in 0..2000 {
+        world.operation().unwrap();
+    }
+    assert!(allowed(&world) > 1000 * MIB, "{}", allowed(&world));
+    world.engine.set_recovery_target(Duration::from_secs(60)).unwrap();
+    assert!(allowed(&world) <= helpful, "{} of {helpful}", allowed(&world));
+}
+
 /// Files are made as needed. Where the disk has no space for more, the log works with those that it
 /// has.
 #[test]

@@ -25,6 +25,20 @@ fn write(d: &Driver, id: u64, turns: u64) {
     }
 }
 
+/// Does `change` beside two threads that write and one that takes checkpoints.
+fn beside_writers(d: &Driver, turns: u64, change: impl Fn(&Driver) + Send + Sync + 'static) {
+    d.threads(4, move |d, id| match id {
+        0 => change(d),
+        1 => {
+            for _ in 0..4 {
+                d.idle(3_000);
+                d.checkpoint();
+            }
+        }
+        _ => write(d, id, turns),
+    });
+}
+
 /// Three threads write, one reads everything now and then, one changes the size of the pool.
 pub(super) fn pool(d: &Driver) {
     if stands_in(d) {
@@ -97,21 +111,12 @@ pub(super) fn switched(d: &Driver) {
     }
     d.create("t");
     fill(d, "t", 120, 700);
-    d.threads(4, |d, id| match id {
-        0 => {
-            let mut rng = d.rng(id);
-            for n in 0..6 {
-                d.set_doublewrite(n % 2 == 0);
-                d.idle(rng.below(6_000));
-            }
+    beside_writers(d, 7, |d| {
+        let mut rng = d.rng(0);
+        for n in 0..6 {
+            d.set_doublewrite(n % 2 == 0);
+            d.idle(rng.below(6_000));
         }
-        1 => {
-            for _ in 0..4 {
-                d.idle(3_000);
-                d.checkpoint();
-            }
-        }
-        _ => write(d, id, 7),
     });
 }
 
@@ -127,22 +132,13 @@ pub(super) fn moved(d: &Driver) {
     ["/one", "/two", "/areas"].into_iter().for_each(|dir| d.make_dir(dir));
     d.create("t");
     fill(d, "t", 60, 600);
-    d.threads(4, |d, id| match id {
-        0 => {
-            let mut rng = d.rng(id);
-            for n in 0..6 {
-                d.set_redo_dir(REDO[n % 3]);
-                d.idle(rng.below(4_000));
-                d.set_doublewrite_dir(AREAS[n % 2]);
-                d.idle(rng.below(4_000));
-            }
+    beside_writers(d, 12, |d| {
+        let mut rng = d.rng(0);
+        for n in 0..6 {
+            d.set_redo_dir(REDO[n % 3]);
+            d.idle(rng.below(4_000));
+            d.set_doublewrite_dir(AREAS[n % 2]);
+            d.idle(rng.below(4_000));
         }
-        1 => {
-            for _ in 0..4 {
-                d.idle(3_000);
-                d.checkpoint();
-            }
-        }
-        _ => write(d, id, 12),
     });
 }

@@ -6,7 +6,7 @@ use common::{Scratch, text};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Scratch {
     fn json(&self, file: &str) -> serde_json::Value {
@@ -490,8 +490,10 @@ fn a_full_disk_is_one_sentence_and_no_file_is_cut_off() {
     let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(scratch.0.join("db")).unwrap();
     db.create_table("t").unwrap();
     // Its recorder needs two samples to be traced.
+    let begun = Instant::now();
     while !scratch.millpond("trace-fsync db --seconds 1").status.success() {
         std::thread::sleep(Duration::from_millis(100));
+        assert!(begun.elapsed() < Duration::from_secs(60), "the recorder has no two samples");
     }
     for (blocks, args, file) in [
         (0, "collect db --out collected", "collected/"),

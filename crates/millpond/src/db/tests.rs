@@ -38,7 +38,7 @@ use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfs::Vfs;
 use vfs::fault::FaultDisk;
 use vfs::mem::{CrashChoice, MemDisk};

@@ -41,8 +41,7 @@ pub(super) struct TakenArea<'a> {
 }
 
 impl Areas {
-    /// Returns `count` areas, each with memory for `bytes` of copies. The system provides that
-    /// memory when it is first used.
+    /// Returns `count` areas, each with memory for `bytes` of copies.
     pub(super) fn new(count: usize, bytes: usize) -> Areas {
         let free = (0..count).rev().map(|number| FreeArea { number, copies: AlignedBuf::zeroed(bytes) });
         let state = State { free: free.collect(), taken: 0, next_turn: 0, serving: 0 };

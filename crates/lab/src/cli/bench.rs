@@ -13,6 +13,7 @@ use crate::bench::hot_rows::HotRows;
 use crate::bench::hot_versions::HotVersions;
 use crate::bench::idle::Idle;
 use crate::bench::laws::Laws;
+use crate::bench::log_sizes::LogSizes;
 use crate::bench::long_snapshot::LongSnapshot;
 use crate::bench::long_values::LongValues;
 use crate::bench::many_locks::ManyLocks;
@@ -56,6 +57,7 @@ enum Benchmark {
     HotVersions(HotVersions),
     Idle(Idle),
     Laws(Laws),
+    LogSizes(LogSizes),
     LongSnapshot(LongSnapshot),
     LongValues(LongValues),
     ManyLocks(ManyLocks),
@@ -90,6 +92,7 @@ impl Bench {
             Benchmark::HotVersions(bench) => bench.run(),
             Benchmark::Idle(bench) => bench.run(),
             Benchmark::Laws(bench) => bench.run(),
+            Benchmark::LogSizes(bench) => bench.run(),
             Benchmark::LongSnapshot(bench) => bench.run(),
             Benchmark::LongValues(bench) => bench.run(),
             Benchmark::ManyLocks(bench) => bench.run(),

@@ -1,7 +1,7 @@
 //! Flow control as pure functions: adaptive flushing (page cleaning), admission of writers, group
-//! commit, size of the redo log, return of freed memory. The engine takes a sample, asks a function
-//! here, and acts. Nothing here reads a clock, takes a lock, or knows what a page is. So each rule
-//! is tested with a script of numbers.
+//! commit, size of the redo log, reading ahead, return of freed memory. The engine takes a sample,
+//! asks a function here, and acts. Nothing here reads a clock, takes a lock, or knows what a page
+//! is. So each rule is tested with a script of numbers.
 //!
 //! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise.
 //! Positions in the redo stream (LSNs) are plain numbers.
@@ -19,6 +19,7 @@ pub mod heap_trim;
 pub mod helpful_log;
 pub mod history;
 pub mod innodb;
+pub mod read_ahead;
 pub mod replay_progress;
 pub mod segments;
 pub mod smoothed_rate;

@@ -156,6 +156,8 @@ catalog! {
     // Pages.
     PagesRead "pages_read" Pages Counter "Pages read from the pages file.";
     PageReadsIo "page_reads_io" Ios Counter "Reads of the pages file given to the device.";
+    PagesReadAhead "pages_read_ahead" Pages Counter "Those of them that scans read together with another page, before they came to them.";
+    PagesReadAheadUnused "pages_read_ahead_unused" Pages Counter "Pages read ahead that were evicted before any use.";
     PagesWritten "pages_written" Pages Counter "Pages written in place, in the pages file.";
     PagesWrittenForeground "pages_written_foreground" Pages Counter "Those of them that a caller's thread wrote although the caller asked for no page write, as checkpoints, closing and bulk loads do. Must stay 0.";
     PageWritesIo "page_writes_io" Ios Counter "In-place page writes given to the device. Neighbouring pages share one.";

@@ -60,6 +60,7 @@ pub struct Options {
     pub(crate) history_disk_bytes: u64,
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
+    pub(crate) read_ahead: bool,
     pub(crate) recorder_interval: Duration,
     pub(crate) doublewrite: Doublewrite,
     pub(crate) law: Law,
@@ -151,6 +152,7 @@ impl Options {
             history_disk_bytes: 32 << 30,
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
+            read_ahead: true,
             recorder_interval: Duration::from_secs(1),
             doublewrite: Doublewrite::On,
             law: Law::Millpond,
@@ -296,6 +298,14 @@ impl Options {
     #[must_use]
     pub fn hold_cleaning_until_redo_bytes(mut self, bytes: u64) -> Options {
         self.hold_cleaning_until_redo_bytes = bytes;
+        self
+    }
+
+    /// Whether scans read ahead. Default: they do. For comparisons.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn read_ahead(mut self, read_ahead: bool) -> Options {
+        self.read_ahead = read_ahead;
         self
     }
 

@@ -26,7 +26,15 @@ pub trait Interceptor: Send + Sync + Debug {
     fn batch_io(&self, disk: &dyn Disk) -> BatchIo {
         disk.batch_io()
     }
-    /// See [`File::write_at`]. `path` is the path by which the file was opened.
+    /// See [`File::read_at`]. `path` is the path by which the file was opened.
+    fn read(&self, file: &dyn File, _path: &Path, op: ReadOp<'_>) -> io::Result<()> {
+        file.read_at(op.bytes, op.offset)
+    }
+    /// See [`File::read_batch`].
+    fn read_batch(&self, file: &dyn File, _path: &Path, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        file.read_batch(ops)
+    }
+    /// See [`File::write_at`].
     fn write(&self, file: &dyn File, _path: &Path, op: WriteOp<'_>) -> io::Result<()> {
         file.write_at(op.bytes, op.offset)
     }
@@ -103,7 +111,7 @@ impl Disk for InterceptedDisk {
 
 impl File for InterceptedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(bytes, offset)
+        self.interceptor.read(&*self.file, &self.path, ReadOp { offset, bytes })
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.interceptor.write(&*self.file, &self.path, WriteOp { offset, bytes })
@@ -118,7 +126,7 @@ impl File for InterceptedFile {
         self.file.set_len(len)
     }
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
-        self.file.read_batch(ops)
+        self.interceptor.read_batch(&*self.file, &self.path, ops)
     }
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))

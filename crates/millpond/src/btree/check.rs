@@ -3,10 +3,13 @@
 //! progress.
 
 use base::PageNo;
+use pace::read_ahead::ReadAhead;
 
+use super::ahead::LeafReads;
 use super::descend::{Latched, Seek};
 use super::overflow::chain_pages;
 use super::tree::Tree;
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
 use crate::page::overflow::{ChainRef, pages_for};
@@ -84,19 +87,24 @@ impl Tree {
     fn check_level(&self, store: &Store, level: u8, found: &mut Findings) -> Result {
         let mut cursor = Some(Vec::new());
         let mut missing = None;
+        let mut ahead = ReadAhead::default();
+        let mut reads = LeafReads::forward(FetchHint::Normal, &mut ahead, None);
         while let Some(key) = cursor.take() {
             let _kept = match missing.take() {
                 None => None,
-                Some((page, beyond)) => match store.pool.fetch(page) {
-                    Ok(pin) => Some(pin),
-                    Err(e) => {
-                        record_damage(e, &mut found.report)?;
-                        cursor = beyond;
-                        continue;
+                Some((page, beyond)) => {
+                    reads.read_noted(store);
+                    match store.pool.fetch(page) {
+                        Ok(pin) => Some(pin),
+                        Err(e) => {
+                            record_damage(e, &mut found.report)?;
+                            cursor = beyond;
+                            continue;
+                        }
                     }
-                },
+                }
             };
-            match self.check_child(store, level, &key, found) {
+            match self.check_child(store, level, &key, found, &mut reads) {
                 Ok(ChildCheck::Done(next)) => {
                     if next.as_ref().is_some_and(|next| *next <= key) {
                         let what = format!("{:?}: the keys of level {} go back", self.id, level + 1);
@@ -116,7 +124,14 @@ impl Tree {
     }
 
     /// Checks the child that covers `key` and the pages between it and the next child.
-    fn check_child(&self, store: &Store, level: u8, key: &[u8], found: &mut Findings) -> Result<ChildCheck> {
+    fn check_child(
+        &self,
+        store: &Store,
+        level: u8,
+        key: &[u8],
+        found: &mut Findings,
+        reads: &mut LeafReads<'_>,
+    ) -> Result<ChildCheck> {
         let Some(reached) = self.descend(store, Seek::At(key), level + 1, false)? else {
             return Ok(ChildCheck::Done(None));
         };
@@ -132,7 +147,13 @@ impl Tree {
         let mut part = Findings::default();
         let mut before: Option<crate::buffer::PageRead<'_>> = None;
         loop {
-            let Some(pin) = store.pool.try_pin(no) else { return Ok(ChildCheck::Missing(no, end)) };
+            let Some(pin) = store.pool.try_pin(no) else {
+                if before.is_none() {
+                    reads.missed(store, &parent, at);
+                }
+                return Ok(ChildCheck::Missing(no, end));
+            };
+            reads.at(no);
             if no == parent.page_no() || before.as_ref().is_some_and(|page| page.page_no() == no) {
                 return Err(self.damage(store, no, "the page leads to itself"));
             }

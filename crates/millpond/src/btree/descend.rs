@@ -4,6 +4,7 @@
 use base::PageNo;
 use metrics::M;
 
+use super::ahead::LeafReads;
 use super::root_copy;
 use super::tree::Tree;
 use crate::buffer::{FetchHint, PageRead, PageWrite, Pin};
@@ -35,11 +36,15 @@ impl Seek<'_> {
     }
 
     pub(super) fn child(self, inner: &Inner<'_>) -> PageNo {
-        inner.child(match self {
+        inner.child(self.slot(inner))
+    }
+
+    fn slot(self, inner: &Inner<'_>) -> u16 {
+        match self {
             Seek::At(key) => inner.find(key),
             Seek::Before(key) => inner.find_before(key),
             Seek::Last => inner.len() - 1,
-        })
+        }
     }
 }
 
@@ -52,6 +57,13 @@ pub(super) enum Latched<'s> {
 impl<'s> Latched<'s> {
     fn latch(pin: Pin<'s>, write: bool) -> Self {
         if write { Latched::Write(pin.write()) } else { Latched::Read(pin.read()) }
+    }
+
+    /// The child of this page that leads to `seek` is not in memory.
+    fn note_missed(&self, store: &Store, seek: Seek<'_>, reads: &mut LeafReads<'_>) {
+        if let Latched::Read(parent) = self {
+            reads.missed(store, parent, seek.slot(&Inner::new(parent)));
+        }
     }
 
     pub(super) fn page_no(&self) -> PageNo {
@@ -91,24 +103,28 @@ impl Tree {
         level: u8,
         write: bool,
     ) -> Result<Option<ReachedPage<'s>>> {
-        self.descend_for(store, seek, level, write, FetchHint::Normal)
+        self.descend_for(store, seek, level, write, &mut LeafReads::one(FetchHint::Normal))
     }
 
-    /// As [`Tree::descend`]; `hint` says how the pool treats the page at `level`.
+    /// As [`Tree::descend`]; `reads` says how the page at `level` is read.
     pub(super) fn descend_for<'s>(
         &self,
         store: &'s Store,
         seek: Seek<'_>,
         level: u8,
         write: bool,
-        hint: FetchHint,
+        reads: &mut LeafReads<'_>,
     ) -> Result<Option<ReachedPage<'s>>> {
+        let hint = reads.hint;
         // The pages above `level` are used by all descents.
         let hint_at = |at| if at == level { hint } else { FetchHint::Normal };
         // A page fetched with nothing latched stays pinned until the next descent has reached it.
         let mut missing = None;
         'again: loop {
-            let fetch = |(page, at)| store.pool.fetch_with(page, hint_at(at));
+            let fetch = |(page, at)| {
+                reads.read_noted(store);
+                store.pool.fetch_with(page, hint_at(at))
+            };
             let _kept = missing.take().map(fetch).transpose()?;
             let mut page = match self.child_by_root_copy(store, seek, level, write, hint) {
                 Some(page) => page,
@@ -142,6 +158,9 @@ impl Tree {
                 let Some(pin) = store.pool.try_pin_with(next, hint_at(next_level)) else {
                     store.metrics.add(M::DescentRestarts, 1);
                     missing = Some((next, next_level));
+                    if next_level == level && level < at {
+                        page.note_missed(store, seek, reads);
+                    }
                     continue 'again;
                 };
                 let next_page = Latched::latch(pin, write && next_level == level);

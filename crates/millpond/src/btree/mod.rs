@@ -18,6 +18,7 @@
 //! 5. Changes of structure carry no undo. They stay even if the transaction that caused them is
 //!    aborted (Tr4).
 
+mod ahead;
 mod bulk;
 mod chain_reader;
 mod check;
@@ -33,6 +34,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ahead::LeafReads;
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;

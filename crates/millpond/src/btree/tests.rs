@@ -96,7 +96,7 @@ fn forward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn backward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
-    let last = tree.leaf_read_last(store, FetchHint::Normal).unwrap();
+    let last = tree.leaf_read_last(store, &mut LeafReads::one(FetchHint::Normal)).unwrap();
     let len = Leaf::new(&last).len();
     let mut next = Some((last, len));
     while let Some((page, end)) = next {
@@ -104,7 +104,7 @@ fn backward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
         rows.extend((0..end).rev().map(|i| (leaf.key(i).to_vec(), leaf.row(i).value.to_vec())));
         let low = leaf.low_fence().to_vec();
         drop(page);
-        next = tree.leaf_read_before(store, &low, FetchHint::Normal).unwrap();
+        next = tree.leaf_read_before(store, &low, &mut LeafReads::one(FetchHint::Normal)).unwrap();
     }
     rows
 }
@@ -212,10 +212,7 @@ fn a_wrong_guess_is_ignored() {
         let leaf = tree.leaf_read(store, &key).unwrap().page_no();
         let guess = if rng.percent(50) { leaf } else { seen[rng.below(seen.len() as u64) as usize] };
         right += usize::from(guess == leaf);
-        assert_eq!(
-            tree.leaf_read_cached(store, Some(guess), &key, FetchHint::Normal).unwrap().page_no(),
-            leaf
-        );
+        assert_eq!(tree.leaf_read_cached(store, Some(guess), &key).unwrap().page_no(), leaf);
         let needed = row_bytes(key.len(), value.len());
         let (page, _) = tree.leaf_write_cached(store, Some(guess), &key, needed).unwrap();
         assert!(Leaf::new(&page).covers(&key) && crate::page::header::tree(&page) == ID);

@@ -4,6 +4,7 @@
 
 use base::{PageNo, TreeId};
 
+use super::ahead::LeafReads;
 use super::descend::{Latched, Seek};
 use super::root_copy;
 use crate::buffer::{FetchHint, PageRead, PageWrite};
@@ -45,22 +46,35 @@ impl Tree {
 
     /// Returns the leaf where `key` is or would be, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
-        self.read_at(store, Seek::At(key), FetchHint::Normal)
+        self.read_at(store, Seek::At(key), &mut LeafReads::one(FetchHint::Normal))
     }
 
     /// As [`Tree::leaf_read`], but first tries `guess`, often from a leaf cache. A right guess
-    /// saves the descent. `hint` says how the pool treats the leaf.
+    /// saves the descent.
     pub(crate) fn leaf_read_cached<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
         key: &[u8],
-        hint: FetchHint,
     ) -> Result<PageRead<'s>> {
-        let guessed = guess.and_then(|page| store.pool.try_pin_with(page, hint)).map(|pin| pin.read());
+        self.leaf_read_in(store, guess, key, &mut LeafReads::one(FetchHint::Normal))
+    }
+
+    /// As [`Tree::leaf_read_cached`], for a scan. REQUIRES: no latch held.
+    pub(crate) fn leaf_read_in<'s>(
+        &self,
+        store: &'s Store,
+        guess: Option<PageNo>,
+        key: &[u8],
+        reads: &mut LeafReads<'_>,
+    ) -> Result<PageRead<'s>> {
+        let guessed = guess.and_then(|page| store.pool.try_pin_with(page, reads.hint)).map(|pin| pin.read());
         match guessed.filter(|page| self.is_leaf_of(page, key)) {
-            Some(page) => Ok(page),
-            None => self.read_at(store, Seek::At(key), hint),
+            Some(page) => {
+                reads.at(page.page_no());
+                Ok(page)
+            }
+            None => self.read_at(store, Seek::At(key), reads),
         }
     }
 
@@ -75,8 +89,12 @@ impl Tree {
     }
 
     /// Returns the last leaf, latched shared. REQUIRES: no latch held.
-    pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store, hint: FetchHint) -> Result<PageRead<'s>> {
-        self.read_at(store, Seek::Last, hint)
+    pub(crate) fn leaf_read_last<'s>(
+        &self,
+        store: &'s Store,
+        reads: &mut LeafReads<'_>,
+    ) -> Result<PageRead<'s>> {
+        self.read_at(store, Seek::Last, reads)
     }
 
     /// Returns the leaf that holds the greatest key below `key`, latched shared, and how many of
@@ -87,11 +105,11 @@ impl Tree {
         &self,
         store: &'s Store,
         key: &[u8],
-        hint: FetchHint,
+        reads: &mut LeafReads<'_>,
     ) -> Result<Option<(PageRead<'s>, u16)>> {
         let mut key = key.to_vec();
         loop {
-            let page = self.read_at(store, Seek::Before(&key), hint)?;
+            let page = self.read_at(store, Seek::Before(&key), reads)?;
             let leaf = Leaf::new(&page);
             let (Ok(below) | Err(below)) = leaf.search(&key);
             if below > 0 {
@@ -106,8 +124,13 @@ impl Tree {
 
     /// Returns the leaf that covers the keys just below `to`, or the last leaf, latched shared. It
     /// may hold no such key. REQUIRES: no latch held.
-    pub(crate) fn leaf_read_below<'s>(&self, store: &'s Store, to: Option<&[u8]>) -> Result<PageRead<'s>> {
-        self.read_at(store, to.map_or(Seek::Last, Seek::Before), FetchHint::Normal)
+    pub(crate) fn leaf_read_below<'s>(
+        &self,
+        store: &'s Store,
+        to: Option<&[u8]>,
+        reads: &mut LeafReads<'_>,
+    ) -> Result<PageRead<'s>> {
+        self.read_at(store, to.map_or(Seek::Last, Seek::Before), reads)
     }
 
     /// Returns the leaf that continues where `page` ends, latched shared, and its first entry from
@@ -123,14 +146,22 @@ impl Tree {
         let (right, Some(high)) = (leaf.right(), leaf.high_fence()) else { return Ok(None) };
         let high = high.to_vec();
         drop(page);
-        let page = self.leaf_read_cached(store, Some(right), &high, FetchHint::Normal)?;
+        let page = self.leaf_read_cached(store, Some(right), &high)?;
         let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
         Ok(Some((page, first)))
     }
 
-    fn read_at<'s>(&self, store: &'s Store, seek: Seek<'_>, hint: FetchHint) -> Result<PageRead<'s>> {
-        match self.descend_for(store, seek, 0, false, hint)?.map(|found| found.page) {
-            Some(Latched::Read(page)) => Ok(page),
+    fn read_at<'s>(
+        &self,
+        store: &'s Store,
+        seek: Seek<'_>,
+        reads: &mut LeafReads<'_>,
+    ) -> Result<PageRead<'s>> {
+        match self.descend_for(store, seek, 0, false, reads)?.map(|found| found.page) {
+            Some(Latched::Read(page)) => {
+                reads.at(page.page_no());
+                Ok(page)
+            }
             _ => unreachable!("every tree has leaves, and a shared latch was asked for"),
         }
     }

@@ -25,6 +25,8 @@ use super::latch::Latch;
 
 /// The part of the state word that counts pins.
 pub(super) const PINS: u32 = (1 << 24) - 1;
+/// Read ahead, and not used since.
+pub(super) const AHEAD: u32 = 1 << 25;
 /// Used since the last visit of the replacement hand.
 pub(super) const REFERENCED: u32 = 1 << 26;
 /// Lacks redo of the last run: only replay may use the page as it is. Changes under the exclusive
@@ -161,13 +163,14 @@ impl Frame {
         }
     }
 
-    /// Claims the frame if no thread uses it and the file has its page's content. Returns whether
-    /// it did.
-    pub(super) fn claim(&self) -> bool {
+    /// Claims the frame if no thread uses it and the file has its page's content. Returns the state
+    /// before, if it did.
+    pub(super) fn claim(&self) -> Option<u32> {
         let state = self.state.load(Ordering::Relaxed);
-        let held = PINS | WRITING | DIRTY | LOADING | CLAIMED;
-        state & held == 0
-            && self.state.compare_exchange(state, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        if state & (PINS | WRITING | DIRTY | LOADING | CLAIMED) != 0 {
+            return None;
+        }
+        self.state.compare_exchange(state, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).ok()
     }
 
     /// Gives a page to a claimed frame that the caller owns. The page is loading from now on, and
@@ -410,21 +413,21 @@ mod tests {
     #[test]
     fn a_frame_is_claimed_only_when_it_is_clean_and_unpinned() {
         let frame = Frame::free();
-        assert!(!frame.claim(), "claimed already");
+        assert!(frame.claim().is_none(), "claimed already");
         frame.publish(PageNo(3));
         frame.unpin();
-        assert!(!frame.claim(), "loading");
+        assert!(frame.claim().is_none(), "loading");
         frame.clear(LOADING);
         for flag in [DIRTY, WRITING] {
             frame.set(flag);
-            assert!(!frame.claim());
+            assert!(frame.claim().is_none());
             frame.clear(flag);
         }
         frame.pin();
-        assert!(!frame.claim(), "pinned");
+        assert!(frame.claim().is_none(), "pinned");
         frame.unpin();
         frame.set(REFERENCED);
-        assert!(frame.claim());
+        assert_eq!(frame.claim(), Some(REFERENCED));
         assert_eq!(frame.state(), CLAIMED);
     }
 
@@ -436,9 +439,9 @@ mod tests {
         frame.publish(PageNo(9));
         frame.clear(LOADING);
         frame.unpin(); // the late one
-        assert!(!frame.claim(), "the owner's pin counts");
+        assert!(frame.claim().is_none(), "the owner's pin counts");
         frame.unpin();
-        assert!(frame.claim());
+        assert!(frame.claim().is_some());
     }
 
     #[test]

@@ -24,13 +24,17 @@ use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Condvar, Mutex, Unparker};
 use metrics::{Latency, M};
 
-use super::frame::{CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
+use super::frame::{AHEAD, CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
 use crate::duty;
 use crate::error::Result;
 
-/// The most frames that all scans together fill before they reuse them.
-const SCAN_RING_MAX: usize = 64;
+/// The most frames that all scans together fill before they reuse them: room for what four of them
+/// read ahead.
+const SCAN_RING_MAX: usize = 4 * pace::read_ahead::MOST as usize;
+
+/// How many frames the hand may pass to find one for reading ahead.
+const PROBES_AHEAD: usize = 16;
 
 /// The free list and what refills it.
 #[derive(Debug)]
@@ -265,6 +269,16 @@ impl Pool {
         self.evict_one()
     }
 
+    /// Returns a frame that no other thread needs, if there is one: the free-frame reserve stays as
+    /// it is, and no page is evicted that was used lately.
+    pub(super) fn try_take_spare(&self, hint: FetchHint) -> Option<FreeFrame<'_>> {
+        if self.free_frames() > self.free_reserve() {
+            return self.pop_free().map(|(frame, _)| frame);
+        }
+        let scanned = if hint == FetchHint::Scan { self.reuse_scanned() } else { None };
+        scanned.or_else(|| self.evict_within(PROBES_AHEAD))
+    }
+
     pub(super) fn take_frame(&self, hint: FetchHint) -> Result<FreeFrame<'_>> {
         let mut since_us = None;
         loop {
@@ -347,8 +361,9 @@ impl Pool {
     /// Evicts the page of a frame if the file has its content and no thread uses it.
     pub(super) fn evict(&self, index: u32) -> Option<FreeFrame<'_>> {
         let frame = self.frames().get(index);
-        if !frame.claim() {
-            return None;
+        let before = frame.claim()?;
+        if before & AHEAD != 0 {
+            self.metrics.add(M::PagesReadAheadUnused, 1);
         }
         // Between the claim and the removal, a fetch of the page finds a claimed frame and looks
         // again.
@@ -368,7 +383,12 @@ impl Pool {
         // After two rounds the hand has seen every frame without its mark. If nearly all pages are
         // dirty, two rounds take long and find little.
         let mostly_dirty = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
-        let probes = if mostly_dirty { frames.min(512) } else { 2 * frames };
+        self.evict_within(if mostly_dirty { frames.min(512) } else { 2 * frames })
+    }
+
+    /// Evicts a page that was not used since the hand's last visit, if the hand finds one among so
+    /// many frames.
+    fn evict_within(&self, probes: usize) -> Option<FreeFrame<'_>> {
         for _ in 0..probes {
             let index = self.next_hand();
             let state = self.frames().get(index).state();
@@ -435,21 +455,29 @@ impl Pool {
         scans.push_back(frame);
     }
 
-    /// Returns how many frames scans fill before they reuse them.
+    /// Returns how many frames the ring of scans has at most.
     fn scan_ring(&self) -> usize {
         (self.frames().count() / 8).clamp(1, SCAN_RING_MAX)
+    }
+
+    /// Returns how many frames of the ring scans may reuse. A part of them stays, because a batch
+    /// of reads takes its frames from the ring before it puts them back.
+    pub(super) fn reusable_frames(&self) -> usize {
+        let scans = self.free.scans.lock().len();
+        if scans < self.scan_ring().div_ceil(4) { 0 } else { scans }
     }
 
     fn reuse_scanned(&self) -> Option<FreeFrame<'_>> {
         let index = {
             let mut scans = self.free.scans.lock();
-            if scans.len() < self.scan_ring() {
+            if scans.len() < self.scan_ring().div_ceil(4) {
                 return None;
             }
             scans.pop_front()?
         };
         let is_leaving = index as usize >= self.frames().count();
-        let kept = is_leaving || self.frames().get(index).state() & REFERENCED != 0;
+        // Others have used it, or its scan has not come to it yet.
+        let kept = is_leaving || self.frames().get(index).state() & (REFERENCED | AHEAD) != 0;
         if kept { None } else { self.evict(index) }
     }
 }

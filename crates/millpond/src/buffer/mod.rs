@@ -17,6 +17,7 @@
 //! 6. A thread that keeps a frame or a pin while it waits for another frame is a [`FrameHolder`].
 
 mod arena;
+mod batch;
 mod dirty;
 mod frame;
 mod free;
@@ -29,6 +30,7 @@ mod resize;
 mod tests;
 mod uncached;
 
+pub(crate) use batch::Siblings;
 pub(crate) use dirty::FlushTicket;
 pub(crate) use free::FrameHolder;
 pub(crate) use guard::{PageRead, PageWrite, Pin};

@@ -20,7 +20,7 @@ use metrics::{Latency, M, Metrics};
 use vfs::{Clock, File, ReadOp};
 
 use super::dirty::DirtySet;
-use super::frame::{BEHIND, CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
+use super::frame::{AHEAD, BEHIND, CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
 use super::free::{FreeFrame, FreeFrames};
 use super::guard::{PageWrite, Pin};
 use super::page_table::PageTable;
@@ -105,6 +105,8 @@ pub(crate) struct PoolOptions {
     pub(crate) frames_most: usize,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
+    /// Whether scans may read ahead.
+    pub(crate) reads_ahead: bool,
     /// The `pages` file.
     pub(crate) file: Arc<dyn File>,
     /// Its name, for errors.
@@ -148,6 +150,8 @@ pub(crate) struct Pool {
     /// Unique among the pools of this process.
     id: u64,
     frames: Frames,
+    /// Scans may read ahead.
+    pub(super) reads_ahead: bool,
     pub(super) table: PageTable,
     pub(super) dirty: DirtySet,
     pub(super) free: FreeFrames,
@@ -188,13 +192,14 @@ impl Pool {
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let PoolOptions { frames, frames_most, page_bytes, file, path, .. } = options;
-        let PoolOptions { hook, cleaner, poison, metrics, clock, .. } = options;
+        let PoolOptions { reads_ahead, hook, cleaner, poison, metrics, clock, .. } = options;
         let failed = |e| Error::io("map memory for the pages of", &path, e);
         let memory = Frames::new(frames, frames_most, page_bytes, &metrics).map_err(failed)?;
         let table = PageTable::new(frames, memory.most()).map_err(failed)?;
         Ok(Pool {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             frames: memory,
+            reads_ahead,
             table,
             dirty: DirtySet::default(),
             free: FreeFrames::new(frames, cleaner),
@@ -276,8 +281,12 @@ impl Pool {
         if before & CLAIMED != 0 || frame.page_no() != page {
             return PageProbe::Leaving;
         }
-        match before & (LOADING | BEHIND) {
+        match before & (LOADING | BEHIND | AHEAD) {
             0 => PageProbe::Resident(pin),
+            AHEAD => {
+                self.frames.get(index).clear(AHEAD);
+                PageProbe::Resident(pin)
+            }
             BEHIND => PageProbe::Behind(pin),
             _ => PageProbe::Loading(pin),
         }
@@ -389,42 +398,6 @@ impl Pool {
         self.frames.get(frame).clear(BEHIND);
     }
 
-    /// Reads the pages that are not in memory, with many reads in flight, as long as frames are
-    /// available without waiting. After an error the other pages are in memory all the same.
-    /// REQUIRES: the caller holds no latch.
-    pub(crate) fn fetch_many(&self, pages: &[PageNo], hint: FetchHint) -> Result {
-        let mut batch = Vec::with_capacity(pages.len());
-        for &page in pages {
-            if self.table.get(&self.frames, page).is_some() {
-                continue;
-            }
-            let Some(free) = self.try_take_frame(hint) else { break };
-            if let Ok(loading) = self.install(free, page) {
-                batch.push(loading);
-            }
-        }
-        let page_bytes = self.page_bytes() as u64;
-        let mut reads: Vec<_> = batch
-            .iter_mut()
-            .map(|l| ReadOp { offset: u64::from(l.page.0) * page_bytes, bytes: l.bytes() })
-            .collect();
-        let count = reads.len() as u64;
-        let begun_us = self.clock.now_us();
-        let together = reads.is_empty() || self.file.read_batch(&mut reads).is_ok();
-        if count > 0 {
-            self.metrics.add(M::PageReadsIo, count);
-            self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
-        }
-        let mut first_error = Ok(());
-        for mut loading in batch {
-            // A batch reports only that some read failed. Reads one by one show which.
-            let read = if together { Ok(()) } else { self.read(&mut loading) };
-            let arrived = read.and_then(|()| self.finish_read(loading, hint).map(drop));
-            first_error = first_error.and(arrived);
-        }
-        first_error
-    }
-
     /// Returns a page that was just allocated, zeroed and latched. If memory has an old copy, from
     /// before the page was freed, the copy's frame is used. This may wait for its latch: only a
     /// reader that followed an outdated pointer can hold it, and such a reader waits for nothing.
@@ -485,7 +458,8 @@ impl Pool {
         self.touch(&pin);
     }
 
-    fn read(&self, loading: &mut LoadingPage<'_>) -> Result {
+    /// Reads one page.
+    pub(super) fn read(&self, loading: &mut LoadingPage<'_>) -> Result {
         let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
         let begun_us = self.clock.now_us();
         let read = self.file.read_at(loading.bytes(), offset);
@@ -541,7 +515,37 @@ impl Pool {
     }
 
     /// Checks what was read and makes the page visible to all threads.
-    fn finish_read<'p>(&'p self, mut loading: LoadingPage<'p>, hint: FetchHint) -> Result<Pin<'p>> {
+    pub(super) fn finish_read<'p>(
+        &'p self,
+        mut loading: LoadingPage<'p>,
+        hint: FetchHint,
+    ) -> Result<Pin<'p>> {
+        self.accept(&mut loading, hint)?;
+        let (pin, latched) = loading.finish();
+        drop(latched);
+        match hint {
+            FetchHint::Normal | FetchHint::Replay => self.touch(&pin),
+            FetchHint::Scan => self.note_scanned(pin.frame()),
+        }
+        Ok(pin)
+    }
+
+    /// As [`Pool::finish_read`], for a page that nobody has asked for yet: it does not count as
+    /// used.
+    pub(super) fn finish_ahead(&self, mut loading: LoadingPage<'_>, hint: FetchHint) -> Result {
+        self.accept(&mut loading, hint)?;
+        self.frames.get(loading.frame).set(AHEAD);
+        let (pin, latched) = loading.finish();
+        drop(latched);
+        self.metrics.add(M::PagesReadAhead, 1);
+        if hint == FetchHint::Scan {
+            self.note_scanned(pin.frame());
+        }
+        Ok(())
+    }
+
+    /// Checks what was read. An error refuses the page.
+    fn accept(&self, loading: &mut LoadingPage<'_>, hint: FetchHint) -> Result {
         self.metrics.add(M::PagesRead, 1);
         let page = loading.page;
         let bytes = loading.bytes();
@@ -555,18 +559,16 @@ impl Pool {
             }
             Arrival::Behind => drop(self.frames.get(loading.frame).set(BEHIND)),
         }
-        let (pin, latched) = loading.finish();
-        drop(latched);
-        match hint {
-            FetchHint::Normal | FetchHint::Replay => self.touch(&pin),
-            FetchHint::Scan => self.note_scanned(pin.frame()),
-        }
-        Ok(pin)
+        Ok(())
     }
 }
 
 impl<'p> LoadingPage<'p> {
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn page(&self) -> PageNo {
+        self.page
+    }
+
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         self.latched.as_mut().expect("latched until it has arrived")
     }
 

@@ -1,6 +1,7 @@
 //! The pool from outside: which pages may be evicted, which threads wait, the state after a failed
 //! read, and the order in which pages are written.
 
+mod ahead;
 mod file;
 mod resize;
 
@@ -35,6 +36,7 @@ fn world(frames: usize) -> World {
     let pool = Pool::new(PoolOptions {
         frames,
         frames_most: 8 * frames,
+        reads_ahead: true,
         page_bytes: PAGE,
         file: Arc::clone(&file) as Arc<dyn vfs::File>,
         path: PathBuf::from(PATH),

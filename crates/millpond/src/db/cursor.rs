@@ -519,7 +519,8 @@ impl Cursor {
         txns.owner(tx.txn()).expect_new_lock();
         let how = LockingScan { locks, rules, backward: part.backward, max, peeks };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
-        let read = txns.lock_range(tx.txn(), range, how, &mut run.scan_start, &mut run.found);
+        let (since, ahead) = (&mut run.scan_start, &mut run.progress.ahead);
+        let read = txns.lock_range(tx.txn(), range, how, since, ahead, &mut run.found);
         run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);
         run.read = run.read.saturating_add(run.found.len());
         run.locked = true;

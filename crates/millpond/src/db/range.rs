@@ -142,7 +142,8 @@ impl<'t> Range<'t> {
             ReadMode::Locked(locks, rules) => {
                 let max = self.lock_ahead;
                 let how = LockingScan { locks, rules, backward, max, peeks: false };
-                let read = txns.lock_range(txn, range, how, &mut self.scan_start, out);
+                let (since, ahead) = (&mut self.scan_start, &mut self.progress.ahead);
+                let read = txns.lock_range(txn, range, how, since, ahead, out);
                 let next =
                     self.transaction.roll_back_if_required(txns.check_rules_not_expired(rules, read))?;
                 if locks.rows.is_none() && out.len() >= max {

@@ -22,6 +22,7 @@ mod overtaken;
 mod peeks;
 mod pool_size;
 mod power_cuts;
+mod read_ahead;
 mod rollback;
 mod row_changes;
 mod scans;

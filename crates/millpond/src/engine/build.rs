@@ -150,6 +150,7 @@ fn build_store(
         frames,
         frames_most: pool_size::frames_most(frames, vfs.clock.memory_bytes(), root.page_bytes),
         page_bytes: root.page_bytes,
+        reads_ahead: options.read_ahead,
         file: Arc::clone(pages),
         path: paths.pages.clone(),
         hook: Box::new(hook),

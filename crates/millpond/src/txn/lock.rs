@@ -4,7 +4,6 @@
 use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
-use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, RowRequest, Ticket, Writer};
 use crate::mvcc::SeenVersion;
@@ -179,8 +178,7 @@ impl Txns {
     ) -> Result<Locked> {
         let (owner, mut held) = (self.owner(txn), HeldPiece::default());
         loop {
-            let page =
-                tree.leaf_read_cached(&self.store, txn.leaf_cache.get(tree, key), key, FetchHint::Normal)?;
+            let page = tree.leaf_read_cached(&self.store, txn.leaf_cache.get(tree, key), key)?;
             txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));

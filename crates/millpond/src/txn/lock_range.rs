@@ -7,7 +7,7 @@ use super::marks::Marks;
 use super::read::{FoundRow, Value, after};
 use super::scan::{Next, ScanRange};
 use super::system::{Rules, Txn, Txns, denied};
-use crate::btree::Tree;
+use crate::btree::{LeafReads, Tree};
 use crate::buffer::{FetchHint, PageRead};
 use crate::error::{Error, Result};
 use crate::lock::{KeyRange, Mode, ScanStart, Wait, WriterWait};
@@ -16,6 +16,7 @@ use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::Lsn;
+use pace::read_ahead::ReadAhead;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -106,10 +107,17 @@ impl<'k> LockCursor<'k> {
     }
 
     /// Latches the leaf where the scan goes on.
-    fn leaf<'s>(&self, store: &'s Store) -> Result<PageRead<'s>> {
+    fn leaf<'s>(&self, store: &'s Store, ahead: &mut ReadAhead) -> Result<PageRead<'s>> {
+        let hint = FetchHint::Normal;
         match self.how.backward {
-            false => self.tree.leaf_read(store, &self.from),
-            true => self.tree.leaf_read_below(store, self.to()),
+            false => {
+                let mut reads = LeafReads::forward(hint, ahead, self.to());
+                self.tree.leaf_read_in(store, None, &self.from, &mut reads)
+            }
+            true => {
+                let mut reads = LeafReads::backward(hint, ahead, &self.from);
+                self.tree.leaf_read_below(store, self.to(), &mut reads)
+            }
         }
     }
 
@@ -331,6 +339,7 @@ impl Txns {
         range: ScanRange<'_>,
         how: LockingScan,
         since: &mut ScanStart,
+        ahead: &mut ReadAhead,
         out: &mut Vec<FoundRow>,
     ) -> Result<Next> {
         let owner = self.owner(txn);
@@ -341,7 +350,7 @@ impl Txns {
             if !locks_range && self.skip_cleared(&mut cursor) {
                 return Ok(Next::End);
             }
-            let page = cursor.leaf(&self.store)?;
+            let page = cursor.leaf(&self.store, ahead)?;
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
             if locks_range && *since == ScanStart::NotStarted {
                 let writers =

@@ -9,7 +9,7 @@
 use super::marks::Marks;
 use super::read::{Reader, Value, after, chain_of};
 use super::system::{Txn, Txns};
-use crate::btree::Tree;
+use crate::btree::{LeafReads, Tree};
 use crate::buffer::{FetchHint, PageRead, Pool};
 use crate::error::Result;
 use crate::mvcc::{SeenVersion, View};
@@ -18,6 +18,7 @@ use crate::page::overflow::ChainRef;
 use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::PageNo;
+use pace::read_ahead::ReadAhead;
 use std::ops::Range;
 
 /// A scan is long when it has read this part of the pool.
@@ -80,6 +81,8 @@ pub(crate) struct Progress {
     pages: usize,
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
+    /// How far it reads ahead.
+    pub(crate) ahead: ReadAhead,
     /// At most so many entries of a leaf are read at once.
     pub(crate) most: Option<u16>,
     /// The undo that it fetched last. The undo of neighbours is often in one piece.
@@ -235,7 +238,8 @@ impl Txns {
             }
         };
         let hint = progress.hint(&self.store.pool);
-        let page = tree.leaf_read_cached(&self.store, progress.right.take(), from, hint)?;
+        let mut reads = LeafReads::forward(hint, &mut progress.ahead, to);
+        let page = tree.leaf_read_in(&self.store, progress.right.take(), from, &mut reads)?;
         let leaf = Leaf::new(&page);
         let (Ok(first) | Err(first)) = leaf.search(from);
         // If the whole leaf lies below the end of the range, the end need not be searched.
@@ -287,13 +291,14 @@ impl Txns {
             }
         };
         let hint = progress.hint(&self.store.pool);
+        let mut reads = LeafReads::backward(hint, &mut progress.ahead, from);
         let (page, end) = match to {
             None => {
-                let page = tree.leaf_read_last(&self.store, hint)?;
+                let page = tree.leaf_read_last(&self.store, &mut reads)?;
                 let end = Leaf::new(&page).len();
                 (page, end)
             }
-            Some(to) => match tree.leaf_read_before(&self.store, to, hint)? {
+            Some(to) => match tree.leaf_read_before(&self.store, to, &mut reads)? {
                 Some(found) => found,
                 None => {
                     out.places.clear();

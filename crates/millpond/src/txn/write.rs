@@ -5,7 +5,7 @@ use super::admission::WriteAdmission;
 use super::lock::{Conflict, Locked, conflict_of};
 use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
-use crate::buffer::{FetchHint, PageWrite};
+use crate::buffer::PageWrite;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::mtr::Mtr;
@@ -240,7 +240,7 @@ impl Txns {
         let mut held = HeldPiece::default();
         loop {
             let guess = txn.leaf_cache.get(tree, key);
-            let page = tree.leaf_read_cached(&self.store, guess, key, FetchHint::Normal)?;
+            let page = tree.leaf_read_cached(&self.store, guess, key)?;
             let leaf = Leaf::new(&page);
             let present = |slot: &u16| leaf.row(*slot).flags & DELETED == 0;
             let Some(slot) = leaf.search(key).ok().filter(present) else { return Ok(false) };

@@ -66,6 +66,7 @@ impl TestStore {
             Pool::new(PoolOptions {
                 frames,
                 frames_most: frames,
+                reads_ahead: true,
                 page_bytes,
                 file: Arc::clone(&file),
                 path: path.clone(),

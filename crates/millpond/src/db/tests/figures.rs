@@ -396,6 +396,21 @@ fn growth(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
+/// A scan that ends among leaves that it has read ahead, and reads that evict them.
+fn read_ahead_for_nothing(unmoved: &mut Unmoved) {
+    let mut options = options();
+    options.tuning.frames = 256;
+    let w = fixture(&options);
+    (0..400).for_each(|n| w.write(Durability::None, 10 * n..10 * n + 10, 700));
+    w.db.checkpoint().unwrap();
+    unmoved.until(&w.db, "pages_read_ahead_unused", |n| {
+        let tx = w.db.begin().unwrap();
+        assert_eq!(tx.range(&w.table, &row(n * 500 % 4000)[..]..).unwrap().take(30).count(), 30);
+        (0..4000).step_by(5).for_each(|n| assert!(tx.get(&w.table, &row(n)).unwrap().is_some()));
+    });
+    w.end(unmoved);
+}
+
 /// Little memory and disk for undo and old versions.
 fn history_limits(unmoved: &mut Unmoved) {
     let w = fixture(&options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10));
@@ -534,6 +549,7 @@ fn every_metric_of_the_catalog_changes() {
     recorder(&mut unmoved);
     forces(&mut unmoved);
     growth(&mut unmoved);
+    read_ahead_for_nothing(&mut unmoved);
     history_limits(&mut unmoved);
     a_peak_of_memory(&mut unmoved);
     difficult_rollbacks(&mut unmoved);

@@ -1,0 +1,119 @@
+//! Reads of many pages at once, with many reads in flight.
+//!
+//! All pages of a batch are entered in the page table before the first is read, so a thread holds
+//! the exclusive latches of all their frames. It waits for no other latch meanwhile: it leaves out
+//! pages that another thread has entered.
+
+use base::PageNo;
+use metrics::{Latency, M};
+use pace::read_ahead::Room;
+use vfs::ReadOp;
+
+use super::pool::{FetchHint, LoadingPage, Pool, Stamp};
+use crate::error::Result;
+
+/// Neighbouring pages of a tree that are to be read together, as their parent names them.
+#[derive(Debug)]
+pub(crate) struct Siblings {
+    /// In the order in which they are needed. The first one is needed now.
+    pub(crate) pages: Vec<PageNo>,
+    /// The page that names them.
+    pub(crate) parent: PageNo,
+    /// Its stamp from when it was read.
+    pub(crate) stamp: Stamp,
+}
+
+impl Pool {
+    /// Reads the pages that are not in memory, with many reads in flight, as long as frames are
+    /// available without waiting. After an error the other pages are in memory all the same.
+    /// REQUIRES: the caller holds no latch.
+    pub(crate) fn fetch_many(&self, pages: &[PageNo], hint: FetchHint) -> Result {
+        let (mut batch, _) = self.install_absent(pages, || self.try_take_frame(hint));
+        let together = self.read_together(&mut batch);
+        let mut first_error = Ok(());
+        for mut loading in batch {
+            // A batch reports only that some read failed. Reads one by one show which.
+            let read = if together { Ok(()) } else { self.read(&mut loading) };
+            let arrived = read.and_then(|()| self.finish_read(loading, hint).map(drop));
+            first_error = first_error.and(arrived);
+        }
+        first_error
+    }
+
+    /// Returns what the pool has for reading ahead, for a scan with this hint.
+    pub(crate) fn room_ahead(&self, hint: FetchHint) -> Room {
+        Room {
+            frames: if self.reads_ahead { self.frame_count() as u64 } else { 0 },
+            free: self.free_frames() as u64,
+            reserve: self.free_reserve() as u64,
+            reusable: if hint == FetchHint::Scan { self.reusable_frames() as u64 } else { 0 },
+        }
+    }
+
+    /// Reads those of the pages that are not in memory, as long as there are frames that nobody
+    /// needs. Returns how many of them it has gone through. Returns no errors: a page that cannot
+    /// be read is left out, and whoever comes to it fails. REQUIRES: the caller holds no latch.
+    pub(crate) fn read_ahead(&self, siblings: &Siblings, hint: FetchHint) -> usize {
+        let Siblings { pages, parent, stamp } = siblings;
+        let (mut batch, passed) = self.install_absent(pages, || self.try_take_spare(hint));
+        // Since the parent's latch was released a page may have been freed, and a bulk load may
+        // write it past the pool if no frame has it. Now that the frames have the pages, an
+        // unchanged parent proves that none was.
+        if batch.is_empty() || self.stamp(*parent) != Some(*stamp) {
+            return 0;
+        }
+        let together = self.read_together(&mut batch);
+        for mut loading in batch {
+            if !together && self.read(&mut loading).is_err() {
+                continue;
+            }
+            // Damage is judged again by the fetch of the single page.
+            let _ = match loading.page() == pages[0] {
+                true => self.finish_read(loading, hint).map(drop),
+                false => self.finish_ahead(loading, hint),
+            };
+        }
+        passed
+    }
+
+    /// Enters the pages that are not in memory in the page table, until there is no frame. Also
+    /// returns how many of the pages it has gone through.
+    fn install_absent<'p>(
+        &'p self,
+        pages: &[PageNo],
+        mut frame: impl FnMut() -> Option<super::free::FreeFrame<'p>>,
+    ) -> (Vec<LoadingPage<'p>>, usize) {
+        let mut batch = Vec::with_capacity(pages.len());
+        for (n, &page) in pages.iter().enumerate() {
+            if self.table.get(self.frames(), page).is_some() {
+                continue;
+            }
+            let Some(free) = frame() else { return (batch, n) };
+            if let Ok(loading) = self.install(free, page) {
+                batch.push(loading);
+            }
+        }
+        (batch, pages.len())
+    }
+
+    /// Reads the pages of a batch. Returns whether all could be read.
+    fn read_together(&self, batch: &mut [LoadingPage<'_>]) -> bool {
+        if batch.is_empty() {
+            return true;
+        }
+        let page_bytes = self.page_bytes() as u64;
+        let mut reads: Vec<_> = batch
+            .iter_mut()
+            .map(|loading| ReadOp {
+                offset: u64::from(loading.page().0) * page_bytes,
+                bytes: loading.bytes(),
+            })
+            .collect();
+        let count = reads.len() as u64;
+        let begun_us = self.clock.now_us();
+        let together = self.file().read_batch(&mut reads).is_ok();
+        self.metrics.add(M::PageReadsIo, count);
+        self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        together
+    }
+}

@@ -12,6 +12,7 @@ const TINY: &[&str] = &[
     "big-transaction --rows 2000",
     "bulk-load --rows 2000 --value-bytes 50",
     "burst --writers 2 --seconds 0.1 --rounds 1",
+    "cold-scan --rows 3000 --rounds 1",
     "doublewrite --seconds 1 --warmup 0 --pairs 1 --threads 4 --tables 2 --rows 500 --pool 32MiB",
     "durable-updates --threads 1,2 --rounds 1 --seconds 0.05",
     "hogs --rounds 1 --seconds 0.1",
@@ -111,6 +112,7 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         ("many-locks --rounds 0", "--rounds"),
         ("tables --tables 0", "--tables"),
         ("bulk-load --value-bytes 1000000", "--value-bytes"),
+        ("cold-scan --value-bytes 5000", "--value-bytes"),
     ] {
         let complaint = scratch.refused(2, &format!("bench {args}"));
         assert!(complaint.contains(word), "millpond bench {args} does not name {word:?}: {complaint}");

@@ -12,6 +12,7 @@ pub(crate) mod atomic_writes;
 pub(crate) mod big_transaction;
 pub(crate) mod bulk_load;
 pub(crate) mod burst;
+pub(crate) mod cold_scan;
 mod device;
 pub(crate) mod doublewrite;
 pub(crate) mod doublewrite_files;

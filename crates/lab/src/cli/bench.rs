@@ -5,6 +5,7 @@ use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
 use crate::bench::burst::Burst;
+use crate::bench::cold_scan::ColdScan;
 use crate::bench::doublewrite::Doublewrite;
 use crate::bench::doublewrite_files::DoublewriteFiles;
 use crate::bench::durable_updates::DurableUpdates;
@@ -49,6 +50,7 @@ enum Benchmark {
     BigTransaction(BigTransaction),
     BulkLoad(BulkLoad),
     Burst(Burst),
+    ColdScan(ColdScan),
     Doublewrite(Doublewrite),
     DoublewriteFiles(DoublewriteFiles),
     DurableUpdates(DurableUpdates),
@@ -84,6 +86,7 @@ impl Bench {
             Benchmark::BigTransaction(bench) => bench.run(),
             Benchmark::BulkLoad(bench) => bench.run(),
             Benchmark::Burst(bench) => bench.run(),
+            Benchmark::ColdScan(bench) => bench.run(),
             Benchmark::Doublewrite(bench) => bench.run(),
             Benchmark::DoublewriteFiles(bench) => bench.run(),
             Benchmark::DurableUpdates(bench) => bench.run(),

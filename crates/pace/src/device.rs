@@ -157,6 +157,9 @@ pub struct DeviceModel {
     writes: [(Sums, Option<WriteLine>); 4],
     syncs: [Mean; 4],
     reads: [Mean; 4],
+    /// The classes of the newest observations.
+    last_sync: Option<Parallelism>,
+    last_read: Option<Parallelism>,
 }
 
 /// Returns the estimate of class `wanted`, or of the nearest class that has one, the one with
@@ -201,6 +204,7 @@ impl DeviceModel {
         let class = Parallelism::of(at_once);
         let expected = self.sync_us(class);
         self.syncs[class as usize].add(took_us, expected);
+        self.last_sync = Some(class);
     }
 
     /// Takes a measurement: `reads` reads took `took_us` of the clock together, `in_flight` at the
@@ -212,12 +216,31 @@ impl DeviceModel {
         let class = Parallelism::of(in_flight);
         let expected = self.read_us(class);
         self.reads[class as usize].add(took_us as f64 / reads as f64, expected);
+        self.last_read = Some(class);
     }
 
     /// Returns the cost of a write in this class.
     #[must_use]
     pub fn write(&self, class: Parallelism) -> WriteLine {
         nearest(class, |at| self.writes[at].1).unwrap_or(WriteLine::GUESS)
+    }
+
+    /// Returns what was learnt of writes in this class; `None` if nothing was.
+    #[must_use]
+    pub fn known_write(&self, class: Parallelism) -> Option<WriteLine> {
+        self.writes[class as usize].1
+    }
+
+    /// Returns how long a sync takes in the class that was observed last; `None` if none was.
+    #[must_use]
+    pub fn known_sync_us(&self) -> Option<f64> {
+        self.last_sync.map(|class| self.sync_us(class))
+    }
+
+    /// Returns the reads a second in the class that was observed last; `None` if none was.
+    #[must_use]
+    pub fn known_reads_per_s(&self) -> Option<f64> {
+        self.last_read.map(|class| self.reads_per_s(class))
     }
 
     /// Returns how long a sync takes in this class, microseconds.
@@ -235,6 +258,50 @@ impl DeviceModel {
     #[must_use]
     pub fn reads_per_s(&self, class: Parallelism) -> f64 {
         1e6 / self.read_us(class).max(LEAST_US)
+    }
+}
+
+/// Growing totals of requests and of the time that callers spent in them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Requests given to the device.
+    pub requests: u64,
+    /// Calls that gave them; a call may give many at once.
+    pub calls: u64,
+    /// Microseconds that the calls took together.
+    pub us: u64,
+}
+
+/// What happened to totals in a span of time, as the model takes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Requests.
+    pub requests: u64,
+    /// How many were in flight at the same time, at least 1.
+    pub in_flight: u64,
+    /// The clock's time in which they were made, microseconds.
+    pub took_us: u64,
+    /// The mean time of a call, microseconds.
+    pub us_per_call: f64,
+}
+
+impl Totals {
+    /// Returns what happened since `earlier`, `elapsed_us` ago; `None` if nothing did. The mean
+    /// number of calls at the same time is their time in the time that has passed (Little's law).
+    /// If that is below one, the rest of the time nobody called.
+    #[must_use]
+    pub fn since(self, earlier: Totals, elapsed_us: u64) -> Option<Span> {
+        let requests = self.requests.checked_sub(earlier.requests).filter(|n| *n > 0)?;
+        let calls = self.calls.checked_sub(earlier.calls).filter(|n| *n > 0)?;
+        let us = self.us.checked_sub(earlier.us)?;
+        let at_once = (us as f64 / elapsed_us.max(1) as f64).max(1.0);
+        let each = requests as f64 / calls as f64;
+        Some(Span {
+            requests,
+            in_flight: (at_once * each + 0.5) as u64,
+            took_us: us.min(elapsed_us),
+            us_per_call: us as f64 / calls as f64,
+        })
     }
 }
 

@@ -159,6 +159,21 @@ fn syncs_and_reads_have_classes() {
 }
 
 #[test]
+fn totals_tell_how_many_calls_were_made_at_the_same_time() {
+    let then = Totals { requests: 10, calls: 10, us: 5_000 };
+    let since = |requests: u64, calls: u64, us: u64| {
+        let now = Totals { requests: 10 + requests, calls: 10 + calls, us: 5_000 + us };
+        let span = now.since(then, 1_000_000);
+        span.map(|s| (s.requests, s.in_flight, s.took_us, s.us_per_call as u64))
+    };
+    assert_eq!(since(0, 0, 0), None);
+    assert_eq!(since(100, 100, 10_000), Some((100, 1, 10_000, 100)), "one by one, with pauses");
+    assert_eq!(since(6_400, 100, 10_000), Some((6_400, 64, 10_000, 100)), "64 in each call");
+    assert_eq!(since(40_000, 40_000, 4_000_000), Some((40_000, 4, 1_000_000, 100)), "4 threads");
+    assert_eq!(Totals::default().since(then, 1_000_000), None);
+}
+
+#[test]
 fn nothing_is_negative_and_nothing_is_needed() {
     let mut model = DeviceModel::new();
     assert_eq!(model.write(Parallelism::Many), WriteLine::GUESS);

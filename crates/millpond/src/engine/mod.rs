@@ -10,6 +10,7 @@ mod capacity;
 mod catch_up;
 mod cleaner;
 mod create;
+mod device;
 mod directory;
 mod figures;
 mod growth;

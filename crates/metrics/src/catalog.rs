@@ -180,14 +180,6 @@ catalog! {
     CleanerSteps "cleaner_steps" Count Counter "Steps of the cleaner that wrote at least one page.";
     CleaningBudget "cleaning_budget" PagesPerSecond Gauge "Pages a second that the page writers can clean for the checkpoint.";
 
-    // The device, as page writes, syncs and reads have shown it. 0 until there was one.
-    DeviceWriteFixedUs "device_write_fixed_us" Microseconds Gauge "What a write costs the device whatever its length, of writes one at a time; 0 until one was measured.";
-    DeviceWriteUsPerMib "device_write_us_per_mib" Microseconds Gauge "What a MiB of a write costs the device, of writes one at a time.";
-    DeviceManyWriteFixedUs "device_many_write_fixed_us" Microseconds Gauge "The same as device_write_fixed_us, of writes of which 5 to 16 are in flight.";
-    DeviceManyWriteUsPerMib "device_many_write_us_per_mib" Microseconds Gauge "The same as device_write_us_per_mib, of writes of which 5 to 16 are in flight.";
-    DeviceSyncUs "device_sync_us" Microseconds Gauge "How long a sync takes, of any file, with as many at once as there were last; 0 until one was measured.";
-    DeviceReadsPerS "device_reads_per_s" Count Gauge "Reads of the pages file that the device makes in a second, with as many at once as there were last; 0 until one was measured.";
-
     // Admission.
     ThrottledUsTotal "throttled_us_total" Microseconds Counter "Time for which admission delayed row operations.";
     ThrottledOps "throttled_ops" Count Counter "Row operations that admission delayed.";

@@ -40,8 +40,6 @@ pub struct Metrics {
     pages_by_force: Box<[AtomicU64]>,
     ios_by_force: Box<[AtomicU64]>,
     syncs: Box<[SyncCounts]>,
-    /// All syncs together: how many, and their microseconds.
-    syncs_all: [AtomicU64; 2],
 }
 
 impl Metrics {
@@ -56,7 +54,6 @@ impl Metrics {
             syncs: (0..FileKind::COUNT * SyncReason::COUNT)
                 .map(|_| SyncCounts { waiters: AtomicU64::new(0), took: Histogram::new() })
                 .collect(),
-            syncs_all: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
 
@@ -96,21 +93,6 @@ impl Metrics {
         parts.fold(0, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
     }
 
-    /// Returns how often a duration was counted, and the sum, microseconds. It adds up the buckets
-    /// of all stripes: some thousand loads, too many for each call of a caller.
-    #[must_use]
-    pub fn timed(&self, what: Latency) -> (u64, u64) {
-        let took = self.took(what);
-        (took.count(), took.sum_us())
-    }
-
-    /// Returns the number of all syncs and their microseconds.
-    #[must_use]
-    pub fn synced(&self) -> (u64, u64) {
-        let [count, us] = &self.syncs_all;
-        (count.load(Ordering::Relaxed), us.load(Ordering::Relaxed))
-    }
-
     fn took(&self, what: Latency) -> HistogramCounts {
         let mut all = HistogramCounts::default();
         for stripe in self.stripes.iter() {
@@ -139,9 +121,6 @@ impl Metrics {
         let cell = &self.syncs[file as usize * SyncReason::COUNT + reason as usize];
         cell.waiters.fetch_add(waiters, Ordering::Relaxed);
         cell.took.record(took_us);
-        let [count, us] = &self.syncs_all;
-        count.fetch_add(1, Ordering::Relaxed);
-        us.fetch_add(took_us, Ordering::Relaxed);
     }
 
     /// Counts one duration.

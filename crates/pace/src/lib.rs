@@ -12,7 +12,6 @@ pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
-pub mod device;
 pub mod free_frames;
 pub mod governor;
 pub mod growth;

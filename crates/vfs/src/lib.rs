@@ -43,9 +43,6 @@ pub struct OpenMode {
     pub read_only: bool,
 }
 
-/// The most writes of a batch that are in flight at the same time.
-pub const WRITES_IN_FLIGHT: usize = 16;
-
 /// How a disk does batches ([`File::read_batch`], [`File::write_batch`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchIo {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const DEPTH: u32 = 64;
 /// The most writes in flight. A commit's write of the log queues behind them, and its sync waits
 /// for them. The device is as busy with 8 of them as with 64 (decision 0173).
-const WRITES: usize = crate::WRITES_IN_FLIGHT;
+const WRITES: usize = 16;
 
 /// One read or write of a batch, with the memory that it borrows.
 pub(crate) struct RingJob<'a> {

@@ -3,7 +3,6 @@
 //! `pace`, and acts. There is nothing to tune here.
 
 use super::Shared;
-use super::device::DeviceSeen;
 use super::roster::Worker;
 use super::writers::{OldestOrder, VictimsOrder, Written};
 use crate::checkpoint::dirty_list;
@@ -48,7 +47,6 @@ pub(super) struct Cleaner {
     /// What a page that is cleaned for the checkpoint costs, and a victim.
     page_cost: WriteCost,
     victim_cost: WriteCost,
-    device: DeviceSeen,
     redo_rate: SmoothedRate,
     clean_rate: SmoothedRate,
     /// The share of dirty pages among the eviction candidates of the last sweeps.
@@ -69,7 +67,6 @@ impl Cleaner {
             active_threads: ActiveThreads::new(),
             page_cost: WriteCost::new(),
             victim_cost: WriteCost::new(),
-            device: DeviceSeen::default(),
             redo_rate: SmoothedRate::new(),
             clean_rate: SmoothedRate::new(),
             dirty_victims: 0.0,
@@ -90,7 +87,6 @@ impl Shared {
         self.adjust_files(now_us)?;
         self.report_reserve();
         self.learn(c);
-        self.learn_device(&mut c.device, now_us);
         // Without space to harden undo the checkpoint cannot move, but frames are still needed.
         let moved =
             if self.is_in_round() { Ok(()) } else { self.allow_transient(self.move_checkpoint(c, now_us))? };

@@ -42,7 +42,6 @@ impl Shared {
         metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
         metrics.set(M::BufferOverheadBytes, pool.overhead() as u64);
         metrics.set(M::BufferPoolBytes, self.pool_size.bytes());
-        self.report_device();
         metrics.set(M::FreePages, store.space.free_pages());
         metrics.set(M::SpaceMapBytes, store.space.map_bytes());
         let txns = &self.txns;

@@ -10,7 +10,6 @@ mod capacity;
 mod catch_up;
 mod cleaner;
 mod create;
-mod device;
 mod directory;
 mod figures;
 mod growth;

@@ -17,7 +17,6 @@ use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
-use pace::device::DeviceModel;
 use pace::innodb::Neighbours;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -74,8 +73,6 @@ pub(crate) struct Flusher {
     innodb: Option<Neighbours>,
     /// Held while pages are chosen and copied, so that two batches do not choose the same ones.
     choosing: Mutex<()>,
-    /// What writes, syncs and reads have cost.
-    device: Mutex<DeviceModel>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -105,7 +102,6 @@ impl Flusher {
             areas,
             innodb: options.law.innodb().map(|settings| settings.flush_neighbors),
             choosing: Mutex::new(()),
-            device: Mutex::new(DeviceModel::new()),
             metrics,
             poison,
         }
@@ -254,8 +250,7 @@ impl Flusher {
         for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
             if protect && !planted(Bug::NoDoublewrite) {
                 let doublewrite = Arc::clone(&self.doublewrite.lock());
-                let (writes, took_us) = doublewrite.protect(area, images, self.waiting())?;
-                self.device.lock().wrote(writes, images.len() as u64, 1, took_us);
+                doublewrite.protect(area, images, self.waiting())?;
             }
             ios += self.write_in_place(pages, images)?;
         }
@@ -282,17 +277,8 @@ impl Flusher {
                 _ => writes.push(WriteOp { offset, bytes: &images[n * page_bytes..][..page_bytes] }),
             }
         }
-        let (begun, count) = (self.vfs.clock.now_us(), writes.len() as u64);
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
-        let took_us = self.vfs.clock.now_us().saturating_sub(begun);
-        let in_flight = count.min(vfs::WRITES_IN_FLIGHT as u64);
-        self.device.lock().wrote(count, images.len() as u64, in_flight, took_us);
-        Ok(count)
-    }
-
-    /// Returns the model of the device. It is locked only while a number is put in or taken out.
-    pub(crate) fn device(&self) -> &Mutex<DeviceModel> {
-        &self.device
+        Ok(writes.len() as u64)
     }
 
     /// Returns how many callers wait for the batch: the one that asked for it, and those that need

@@ -171,14 +171,12 @@ impl Doublewrite {
         self.files.truncate(1);
     }
 
-    /// Makes sealed page images durable in an area, while `waiting` callers wait. Returns the
-    /// number of its writes, which go one after the other, and their microseconds. REQUIRES: the
+    /// Makes sealed page images durable in an area, while `waiting` callers wait. REQUIRES: the
     /// in-place writes of the batch that used the area before are synced.
-    pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result<(u64, u64)> {
+    pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result {
         let AreasFile { path, file, slots } = &self.files[0];
         assert!(images.len() <= slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + area * slots * self.page_bytes;
-        let begun = self.vfs.clock.now_us();
         for (n, piece) in images.chunks(PIECE_BYTES).enumerate() {
             let at = (at + n * PIECE_BYTES) as u64;
             file.write_at(piece, at).map_err(|e| Error::io("write", path, e))?;
@@ -191,7 +189,7 @@ impl Doublewrite {
         self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, waiting);
         self.metrics.add(M::DoublewritePages, (images.len() / self.page_bytes) as u64);
         self.metrics.add(M::DoublewriteBatches, 1);
-        Ok((images.len().div_ceil(PIECE_BYTES) as u64, start.saturating_sub(begun)))
+        Ok(())
     }
 
     /// Returns the newest valid copy of each page. A slot that cannot be read holds none.

@@ -21,7 +21,6 @@ use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
 mod capacity;
-mod device;
 mod law;
 mod rest;
 mod tiny_pool;

@@ -1,17 +1,15 @@
 //! `millpond bench doublewrite`: the same load with and without the doublewrite, in turns.
 
-use super::{mib, scratch};
+use super::{load, mib, scratch};
 use crate::cli::check_database;
-use crate::driver::{Pace, drive};
+use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::progress::Progress;
 use crate::units::{parse_seconds, parse_size};
-use crate::workload::distribution::Distribution;
-use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
-use millpond::{Db, Doublewrite as Switch, Durability, Isolation, Options};
+use crate::workload::{self, WorkloadKind, WorkloadParams};
+use millpond::{Db, Doublewrite as Switch, Options};
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -74,13 +72,7 @@ struct Pair {
 impl Doublewrite {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
-        let params = WorkloadParams {
-            tables: self.tables,
-            rows: self.rows,
-            distribution: Distribution::Uniform,
-            seed: 1,
-            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
-        };
+        let params = load::uniform(self.tables, self.rows);
         let workload = workload::build(self.workload, params);
         if self.seconds.is_zero() || workload.has_an_end() {
             return Err(Failure::misuse("only a run of some seconds can be measured: --workload, --seconds"));
@@ -88,9 +80,7 @@ impl Doublewrite {
         let dir = scratch()?;
         let files = dir.dir().join("db");
         let db = Options::new().buffer_pool_bytes(self.pool).open(&files)?;
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let rows_loaded = AtomicU64::new(0);
-        workload.load(&Loader { db: &db, threads: cores.max(2), rows_loaded: &rows_loaded })?;
+        load::fill(&db, self.workload, params)?;
         db.checkpoint()?;
         let data = pages_bytes(&files)?;
         say!("pages {:.0} MiB, pool {:.2} of that", mib(data), self.pool as f64 / data);
@@ -118,13 +108,7 @@ impl Doublewrite {
     fn measure(&self, db: &Db, params: WorkloadParams, off: bool) -> Outcome<Measured> {
         db.set_doublewrite(if off { Switch::UnsafeOff } else { Switch::On })?;
         let workload = workload::build(self.workload, params.after(lsn(&db.metrics())));
-        let pace = Pace {
-            threads: self.threads,
-            warmup: self.warmup,
-            seconds: Some(self.seconds),
-            rate: None,
-            sampled: false,
-        };
+        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
         let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let (totals, figures) = (&measured.totals, &measured.figures);
         let each_second: Vec<f64> = totals.per_second.iter().map(|commits| *commits as f64).collect();

@@ -1,21 +1,19 @@
 //! `millpond bench laws`: the same write-heavy load under Millpond's law of flow control and under
 //! InnoDB's.
 
-use super::scratch;
+use super::{load, scratch};
 use crate::cli::check_database;
-use crate::driver::{Pace, drive};
+use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::law::Capacities;
 use crate::progress::Progress;
 use crate::report::{self, LawsReport};
 use crate::result::{Request, RunContext, RunResult};
 use crate::units::{parse_seconds, parse_size, show_count, show_size};
-use crate::workload::distribution::Distribution;
-use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
+use crate::workload::{self, WorkloadKind};
 use clap::ValueEnum;
-use millpond::{Durability, InnodbLaw, Isolation, Law, Options};
+use millpond::{InnodbLaw, Law, Options};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -96,28 +94,14 @@ impl Laws {
 
     /// Runs the load on a new database under a law.
     fn measure(&self, name: String, law: Law) -> Outcome<RunResult> {
-        let params = WorkloadParams {
-            tables: self.tables,
-            rows: self.rows,
-            distribution: Distribution::Uniform,
-            seed: 1,
-            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
-        };
+        let params = load::uniform(self.tables, self.rows);
         let dir = scratch()?;
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.redo_capacity);
         let db = options.law(law).open(dir.dir().join("db"))?;
         let workload = workload::build(WorkloadKind::WriteHeavy, params);
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let rows_loaded = AtomicU64::new(0);
-        workload.load(&Loader { db: &db, threads: cores.max(2), rows_loaded: &rows_loaded })?;
+        load::fill(&db, WorkloadKind::WriteHeavy, params)?;
         db.checkpoint()?;
-        let pace = Pace {
-            threads: self.threads,
-            warmup: self.warmup,
-            seconds: Some(self.seconds),
-            rate: None,
-            sampled: false,
-        };
+        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
         let measured = drive(&db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let check = check_database(&db)?;
         let durable_device = db.is_durable();

@@ -2,18 +2,16 @@
 //! log that is never full.
 
 use super::probe::Probe;
-use super::{median, scratch, sorted};
+use super::{load, median, scratch, sorted};
 use crate::cli::check_database;
-use crate::driver::{Pace, drive};
+use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::progress::Progress;
 use crate::units::{parse_seconds, parse_size, show_size};
-use crate::workload::distribution::Distribution;
-use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
-use millpond::{Db, Durability, Isolation, Options};
+use crate::workload::{self, WorkloadKind, WorkloadParams};
+use millpond::{Db, Options};
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 const NOTES: &str = "\
@@ -82,20 +80,11 @@ impl LogSizes {
         if self.seconds < Duration::from_secs(1) {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
-        let params = WorkloadParams {
-            tables: self.tables,
-            rows: self.rows,
-            distribution: Distribution::Uniform,
-            seed: 1,
-            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
-        };
+        let params = load::uniform(self.tables, self.rows);
         let dir = scratch()?;
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.long);
         let db = options.open(dir.dir().join("db"))?;
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let rows_loaded = AtomicU64::new(0);
-        let workload = workload::build(WorkloadKind::WriteHeavy, params);
-        workload.load(&Loader { db: &db, threads: cores.max(2), rows_loaded: &rows_loaded })?;
+        load::fill(&db, WorkloadKind::WriteHeavy, params)?;
         say!("{}", heads());
         for &size in &self.sizes {
             let mut ratios = Vec::new();
@@ -125,13 +114,7 @@ impl LogSizes {
         // Each run begins without dirty pages.
         db.checkpoint()?;
         let workload = workload::build(WorkloadKind::WriteHeavy, params.after(lsn(&db.metrics())));
-        let pace = Pace {
-            threads: self.threads,
-            warmup: self.warmup,
-            seconds: Some(self.seconds),
-            rate: None,
-            sampled: false,
-        };
+        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
         let probe = Probe::start(probe)?;
         let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let end = Instant::now();

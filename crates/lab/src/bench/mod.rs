@@ -22,6 +22,7 @@ pub(crate) mod hot_rows;
 pub(crate) mod hot_versions;
 pub(crate) mod idle;
 pub(crate) mod laws;
+mod load;
 pub(crate) mod log_sizes;
 pub(crate) mod long_snapshot;
 pub(crate) mod long_values;

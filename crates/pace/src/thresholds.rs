@@ -41,6 +41,8 @@ const SOFT_ROOM: u64 = 2 << 20;
 /// admission admits fewer operations at a time.
 ///
 /// The nearer the target is to the hard mark, the fewer times a page is written (decision 0174).
+/// It is seven tenths of the hard mark. A log below about 13 MiB has a lower soft mark than others,
+/// and the target keeps its distance from that.
 #[must_use]
 pub fn thresholds(capacity: u64, threads: u64) -> Thresholds {
     let in_flight = threads.saturating_mul(MTRS_IN_FLIGHT_PER_THREAD * MTR_BYTES_MAX);

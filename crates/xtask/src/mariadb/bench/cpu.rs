@@ -1,11 +1,15 @@
 //! The processor time of the plugin for a row: what its C++ and the C interface use themselves.
 //! The engine below and the server above are left out. `perf` samples the server.
+//!
+//! A thread that sleeps in each commit comes back to cold caches, so the same code takes longer.
+//! To tell this from the work itself, writes are measured once more while commits do not wait, and
+//! the time of the server's own program is shown beside both: no engine has a part in it.
 
 use super::super::server::Server;
 use super::super::{output, target};
 use super::Size;
 use super::report::Value;
-use super::sysbench::{database, status};
+use super::sysbench::{database, status, without_waiting};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
@@ -49,6 +53,9 @@ const WORK: [(&str, &str, &[&str]); 5] = [
     ("inserts", "oltp_insert", &[]),
 ];
 
+/// Scripts that commit nothing.
+const READS: [&str; 2] = ["oltp_point_select", "oltp_read_only"];
+
 /// Measures each kind of row. Without `perf` there are no figures.
 pub(super) fn measure(server: &Server, size: Size) -> Result<Vec<Value>, String> {
     if Command::new("perf").arg("--version").stdout(Stdio::null()).status().is_err() {
@@ -58,10 +65,25 @@ pub(super) fn measure(server: &Server, size: Size) -> Result<Vec<Value>, String>
     let ours = plugin_symbols()?;
     WORK.iter()
         .map(|(name, script, options)| {
-            let us = sample(server, size, script, options, &ours)?;
-            Ok(Value::of_plugin(name, us))
+            let run = || sample(server, size, script, options, &ours);
+            let durable = run()?;
+            let mut value = Value::of_plugin(name, durable.plugin);
+            value.beside.push(("server", durable.server));
+            if !READS.contains(script) {
+                let free = without_waiting(server, run)?;
+                value.beside.extend([("not waiting", free.plugin), ("server not waiting", free.server)]);
+            }
+            Ok(value)
         })
         .collect()
+}
+
+/// Microseconds of the processor for a row.
+struct Cost {
+    /// Of the plugin's C++ and the C interface.
+    plugin: f64,
+    /// Of the server's own program.
+    server: f64,
 }
 
 /// Returns the functions of the plugin's C++.
@@ -80,14 +102,14 @@ fn plugin_symbols() -> Result<BTreeSet<String>, String> {
     Ok(words.map(str::to_owned).collect())
 }
 
-/// Returns the plugin's microseconds a row during a workload.
+/// Returns what a row costs during a workload.
 fn sample(
     server: &Server,
     size: Size,
     script: &str,
     options: &[&str],
     ours: &BTreeSet<String>,
-) -> Result<f64, String> {
+) -> Result<Cost, String> {
     let data = target().join("perf.data");
     let rows_before = rows(server)?;
     let mut perf = Command::new("perf");
@@ -103,21 +125,34 @@ fn sample(
     let mut report = Command::new("perf");
     report.args(["report", "--stdio", "--no-children", "--no-demangle", "--fields=sample,dso,symbol"]);
     let said = output(report.args(["--field-separator=|", "--input"]).arg(&data))?;
-    let samples: f64 = said.lines().filter_map(|line| samples_of(line, ours)).sum();
-    Ok(samples * SAMPLE_US / counted.max(1.0))
+    let us = |samples: f64| samples * SAMPLE_US / counted.max(1.0);
+    Ok(Cost {
+        plugin: us(said.lines().filter_map(|line| samples_of(line, ours)).sum()),
+        server: us(said.lines().filter_map(samples_of_server).sum()),
+    })
 }
 
 fn rows(server: &Server) -> Result<f64, String> {
     ROWS.iter().map(|name| status(server, name)).sum()
 }
 
-/// Returns the samples of a line of perf's report if they belong to the plugin.
-fn samples_of(line: &str, ours: &BTreeSet<String>) -> Option<f64> {
+/// The samples, the object and the symbol of a line of perf's report.
+fn fields(line: &str) -> Option<(f64, &str, &str)> {
     let mut fields = line.split('|').map(str::trim);
     let (count, object, symbol) = (fields.next()?.parse().ok()?, fields.next()?, fields.next()?);
-    let symbol = symbol.trim_start_matches("[.]").trim();
+    Some((count, object, symbol.trim_start_matches("[.]").trim()))
+}
+
+/// Returns the samples of a line of perf's report if they belong to the plugin.
+fn samples_of(line: &str, ours: &BTreeSet<String>) -> Option<f64> {
+    let (count, object, symbol) = fields(line)?;
     let own = ours.contains(symbol) || symbol.starts_with("millpond_") || symbol.contains("12millpond_ffi");
     (object == "ha_millpond.so" && own).then_some(count)
+}
+
+/// Returns the samples of a line of perf's report if they belong to the server's program.
+fn samples_of_server(line: &str) -> Option<f64> {
+    fields(line).filter(|(_, object, _)| *object == "mariadbd").map(|(count, ..)| count)
 }
 
 #[cfg(test)]
@@ -134,5 +169,7 @@ mod tests {
         assert_eq!(count("9|ha_millpond.so|[.] _ZN8millpond5btree4Tree4leaf17h1E"), None);
         assert_eq!(count("9|mariadbd|[.] millpond_get"), None);
         assert_eq!(count("# Samples: 12"), None);
+        assert_eq!(samples_of_server("9|mariadbd|[.] millpond_get"), Some(9.0));
+        assert_eq!(samples_of_server("3|ha_millpond.so|[.] millpond_get"), None);
     }
 }

@@ -36,6 +36,8 @@ const NOT_WAITING: &str = "not waiting";
 
 /// The rate that an ideal log would leave of [`NOT_WAITING`], by a model: see [`ideal_log`].
 const IDEAL_LOG: &str = "ideal log";
+/// The same, and the work takes as much longer as the client's own code did.
+const IDEAL_LOG_COLD: &str = "ideal log, cold";
 
 /// How many times as long the client's own code takes for a transaction if commits wait.
 const CLIENT_SLOWER: &str = "client slower";
@@ -229,18 +231,6 @@ impl Bench<'_> {
         self.size.pairs.unwrap_or(workload.pairs)
     }
 
-    /// Runs something while commits of Millpond do not wait for the log.
-    fn without_waiting<R>(&self, run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
-        let set = |value: u8| {
-            let set = format!("SET GLOBAL millpond_flush_log_at_trx_commit = {value}");
-            output(self.server.client().args(["--execute", &set])).map(drop)
-        };
-        set(0)?;
-        let rate = run();
-        set(1)?;
-        rate
-    }
-
     /// Runs a workload in pairs, and once each what shows its limits: commits that do not wait, and
     /// the server's own engine.
     fn rates(&self, workload: &Workload) -> Result<Value, String> {
@@ -259,12 +249,14 @@ impl Bench<'_> {
             }
         }
         if workload.durable_writes {
-            let free = self.without_waiting(|| run("Millpond", self.size.seconds))?;
+            let free = sysbench::without_waiting(self.server, || run("Millpond", self.size.seconds))?;
             let slower = value.client_slower_than(&free).unwrap_or(1.0).max(1.0);
             let dir = std::env::temp_dir().join(format!("millpond-ideal-log-{}", std::process::id()));
-            let ideal = ideal_log::commits(workload.clients, free.rate, &dir);
+            let ideal = ideal_log::commits(workload.clients, free.rate, slower, &dir);
             let _ = std::fs::remove_dir_all(&dir);
-            value.beside.extend([(NOT_WAITING, free.rate), (CLIENT_SLOWER, slower), (IDEAL_LOG, ideal?)]);
+            let ideal = ideal?;
+            value.beside.extend([(NOT_WAITING, free.rate), (CLIENT_SLOWER, slower)]);
+            value.beside.extend([(IDEAL_LOG, ideal.rate), (IDEAL_LOG_COLD, ideal.cold)]);
         }
         let engines = output(self.server.client().args(["--execute", "SHOW ENGINES"]))?;
         if let Some(engine) = workload.beside.filter(|engine| engines.contains(engine)) {

@@ -202,6 +202,21 @@ pub(super) fn innodb_bytes(server: &Server) -> Result<f64, String> {
     Ok(bytes as f64)
 }
 
+/// Runs something while commits of Millpond do not wait for the log.
+pub(super) fn without_waiting<R>(
+    server: &Server,
+    run: impl FnOnce() -> Result<R, String>,
+) -> Result<R, String> {
+    let set = |value: u8| {
+        let set = format!("SET GLOBAL millpond_flush_log_at_trx_commit = {value}");
+        output(server.client().args(["--execute", &set])).map(drop)
+    };
+    set(0)?;
+    let result = run();
+    set(1)?;
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -99,6 +99,8 @@ pub(crate) struct Tuning {
     pub no_progress_file: bool,
     /// Start no threads: a test takes the steps of the cleaner itself.
     pub no_threads: bool,
+    /// Without threads, the cleaner only orders page writes, and a test plays the page writers.
+    pub writers_by_hand: bool,
 }
 
 impl Default for Tuning {
@@ -118,6 +120,7 @@ impl Default for Tuning {
             replay_checkpoint_us: 3_000_000,
             no_progress_file: false,
             no_threads: false,
+            writers_by_hand: false,
         }
     }
 }

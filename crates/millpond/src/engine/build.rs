@@ -101,7 +101,7 @@ pub(super) fn build(
         moves: Moves::new((vfs, unlatched), paths, root.db_id, cached, &locks),
         innodb: options.law.innodb(),
         writers: PageWriters::default(),
-        has_writers: !options.tuning.no_threads,
+        has_writers: !options.tuning.no_threads || options.tuning.writers_by_hand,
         checkpointer: Checkpointer::new(context, &log, pool, root_now, unfinished),
         admission,
         capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),

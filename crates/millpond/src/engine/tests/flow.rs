@@ -23,6 +23,7 @@ use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 mod capacity;
 mod law;
 mod rest;
+mod slow_device;
 mod tiny_pool;
 
 const MIB: u64 = 1 << 20;
@@ -56,6 +57,11 @@ struct Device {
     time: Arc<Time>,
     /// Microseconds of a write or sync.
     io_us: Arc<AtomicU64>,
+    /// Bytes that a write moves in a microsecond; 0 if their number does not matter.
+    bytes_per_us: Arc<AtomicU64>,
+    /// It answers nothing for the first `pause_us` of every `pause_every_us`; 0 if it never pauses.
+    pause_every_us: Arc<AtomicU64>,
+    pause_us: Arc<AtomicU64>,
     /// There is no space for a new file.
     full: Arc<AtomicBool>,
 }
@@ -66,6 +72,9 @@ impl Device {
             disk: MemDisk::default(),
             time: Arc::default(),
             io_us: Arc::new(AtomicU64::new(io_us)),
+            bytes_per_us: Arc::default(),
+            pause_every_us: Arc::default(),
+            pause_us: Arc::default(),
             full: Arc::default(),
         }
     }
@@ -75,8 +84,31 @@ impl Device {
         Vfs::intercepted(Arc::new(self.disk.clone()), clock, Arc::new(self.clone()))
     }
 
-    fn take(&self) {
-        self.time.pass(self.io_us.load(Ordering::Relaxed));
+    fn pause(&self, every_us: u64, us: u64) {
+        self.pause_us.store(us, Ordering::Relaxed);
+        self.pause_every_us.store(every_us, Ordering::Relaxed);
+    }
+
+    fn set_bytes_per_us(&self, bytes: u64) {
+        self.bytes_per_us.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns how long a pause still lasts at a time, microseconds; 0 if there is none.
+    fn pause_left(&self, now_us: u64) -> u64 {
+        let every = self.pause_every_us.load(Ordering::Relaxed);
+        let at = now_us.checked_rem(every);
+        at.map_or(0, |at| self.pause_us.load(Ordering::Relaxed).saturating_sub(at))
+    }
+
+    fn is_paused_at(&self, us: u64) -> bool {
+        self.pause_left(us) > 0
+    }
+
+    /// Lets the time of an I/O of so many bytes pass.
+    fn take(&self, bytes: usize) {
+        self.time.pass(self.pause_left(self.time.now_us()));
+        let moved = (bytes as u64).checked_div(self.bytes_per_us.load(Ordering::Relaxed));
+        self.time.pass(self.io_us.load(Ordering::Relaxed) + moved.unwrap_or(0));
     }
 }
 
@@ -88,15 +120,15 @@ impl Interceptor for Device {
         disk.open(path, mode)
     }
     fn sync_dir(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-        self.take();
+        self.take(0);
         disk.sync_dir(dir)
     }
     fn write(&self, file: &dyn File, _: &Path, op: WriteOp<'_>) -> io::Result<()> {
-        self.take();
+        self.take(op.bytes.len());
         file.write_at(op.bytes, op.offset)
     }
     fn sync(&self, file: &dyn File, _: &Path) -> io::Result<()> {
-        self.take();
+        self.take(0);
         file.sync()
     }
     fn is_direct(&self, _: &dyn File) -> bool {
@@ -131,6 +163,8 @@ struct World {
     tree: Tree,
     cleaner: Cleaner,
     next_clean_us: u64,
+    /// When the page writer has written its batch; `None` if the cleaner writes the pages itself.
+    next_write_us: Option<u64>,
     rng: Prng,
     rows: u64,
     round: u64,
@@ -160,6 +194,7 @@ impl World {
             tree,
             cleaner: Cleaner::new(options.law.innodb()),
             next_clean_us: 0,
+            next_write_us: options.tuning.writers_by_hand.then_some(0),
             rng: Prng::new(5),
             rows,
             round: 0,
@@ -204,6 +239,16 @@ impl World {
         self.device.time.0.store(begun, Ordering::Relaxed);
     }
 
+    /// Lets the page writer begin a batch, if there is an order.
+    fn write_batch(&mut self) {
+        let begun = self.now();
+        let worked = self.engine.shared.write_ordered().unwrap();
+        let looks_again = if worked { self.now() } else { begun + 1000 };
+        self.next_write_us = Some(looks_again);
+        // The writers and the cleaner go on while it waits for the device.
+        self.device.time.0.store(begun, Ordering::Relaxed);
+    }
+
     /// Runs the cleaner alone for a while.
     fn rest(&mut self, us: u64) {
         let end = self.now() + us;
@@ -234,6 +279,9 @@ impl World {
             if woken || self.now() >= self.next_clean_us {
                 self.clean();
             }
+            if self.next_write_us.is_some_and(|at| self.now() >= at) {
+                self.write_batch();
+            }
             let wait = match self.ask() {
                 Answer::AtLimit => return None,
                 Answer::In(delay_us) => {
@@ -245,8 +293,9 @@ impl World {
                 }
                 Answer::Later(delay_us) => delay_us,
             };
-            // No writer sleeps past the cleaner's next step.
-            let wait = wait.min(self.next_clean_us.saturating_sub(self.now()).max(1));
+            // No writer sleeps past the next step of the cleaner or of the page writer.
+            let next_us = self.next_write_us.map_or(self.next_clean_us, |at| at.min(self.next_clean_us));
+            let wait = wait.min(next_us.saturating_sub(self.now()).max(1));
             self.device.time.pass(wait);
             held += wait;
         }

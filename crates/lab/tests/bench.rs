@@ -31,6 +31,7 @@ const TINY: &[&str] = &[
     "replaced-values --seconds 0.5 --snapshot 0.1 --writers 2",
     "replay --hours 0.02",
     "rollback-scan --rows 2000",
+    "stalls --seconds 1 --warmup 0 --threads 4 --tables 2 --rows 500 --great 2000 --pool 32MiB --log 16MiB",
     "tables --tables 7",
     "trim-stall --locks 500 --rounds 1 --threads 1 --seconds 0.1",
     "writers-and-scans --seconds 0.1",

@@ -34,6 +34,8 @@ mod random;
 pub(crate) mod replaced_values;
 pub(crate) mod replay;
 pub(crate) mod rollback_scan;
+pub(crate) mod stalls;
+mod steadiness;
 pub(crate) mod tables;
 pub(crate) mod trim_stall;
 mod turn_queue;

@@ -23,6 +23,7 @@ use crate::bench::queue::Queue;
 use crate::bench::replaced_values::ReplacedValues;
 use crate::bench::replay::Replay;
 use crate::bench::rollback_scan::RollbackScan;
+use crate::bench::stalls::Stalls;
 use crate::bench::tables::Tables;
 use crate::bench::trim_stall::TrimStall;
 use crate::bench::writers_and_scans::WritersAndScans;
@@ -68,6 +69,7 @@ enum Benchmark {
     ReplacedValues(ReplacedValues),
     Replay(Replay),
     RollbackScan(RollbackScan),
+    Stalls(Stalls),
     Tables(Tables),
     TrimStall(TrimStall),
     WritersAndScans(WritersAndScans),
@@ -104,6 +106,7 @@ impl Bench {
             Benchmark::ReplacedValues(bench) => bench.run(),
             Benchmark::Replay(bench) => bench.run(),
             Benchmark::RollbackScan(bench) => bench.run(),
+            Benchmark::Stalls(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),
             Benchmark::TrimStall(bench) => bench.run(),
             Benchmark::WritersAndScans(bench) => bench.run(),

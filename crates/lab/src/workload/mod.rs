@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use distribution::Distribution;
 use millpond::{Db, Durability, Isolation, Table, TxnOptions};
 
-pub(crate) use load::{Loader, Tables};
+pub(crate) use load::{Loader, Tables, table_names};
 
 /// The workloads by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -23,6 +23,11 @@ const TRY_AGAIN_US: u64 = 10_000_000;
 /// eighth of the files that exist.
 const FILES_PER_STEP: u64 = 4;
 
+/// A log that is made longer at once pauses so many times as long as it took to make a file.
+const PAUSE_PER_FILE: u64 = 3;
+/// No such pause is longer, microseconds.
+const PAUSE_US_MAX: u64 = 200_000;
+
 /// A database that writes no more than this is idle, bytes of redo a second.
 const IDLE_BYTES_PER_S: u64 = 1 << 20;
 /// After a shrink under load the files that are left hold at least the redo of this many seconds.
@@ -317,7 +322,7 @@ impl Shared {
         }
         let (have, wanted) = (segments.count(), segments::files(bytes, segments.block_bytes()));
         if wanted > have
-            && let Err((made, error)) = segments.make_more(wanted - have, log.reserved_lsn())
+            && let Err((made, error)) = self.make_calmly(wanted - have)
         {
             if !error.may_pass() {
                 return Err(self.poison.set(error));
@@ -331,6 +336,23 @@ impl Shared {
         self.capacity.set(bytes);
         self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
         self.roster.wake(Worker::Cleaner);
+        Ok(())
+    }
+
+    /// Makes so many files. A new file is written as fast as the device can, and commits wait for
+    /// the same device: so after each file there is a pause, unless no other thread is in a call.
+    /// An error comes with the number of files that were made.
+    fn make_calmly(&self, count: u64) -> Result<(), (u64, Error)> {
+        let log = &self.store.log;
+        for made in 0..count {
+            let begun = self.clock.now_us();
+            log.segments().make_more(1, log.reserved_lsn()).map_err(|(_, error)| (made, error))?;
+            let took_us = self.clock.now_us().saturating_sub(begun);
+            // The caller is one of them.
+            if self.threads_in_calls() > 1 && made + 1 < count {
+                self.admission.sleep(took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX));
+            }
+        }
         Ok(())
     }
 

@@ -23,6 +23,24 @@ fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
     assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
 }
 
+/// A log that was made longer under load wrote all its new files at once, as fast as the device
+/// could: for a second there was a tenth of the commits.
+#[test]
+fn a_log_that_is_made_longer_leaves_the_device_to_others() {
+    let world = World::new(&options(4 * MIB, 4096), 5000, 20);
+    world.engine.set_redo_capacity(2 * MIB).unwrap();
+    let calls = world.engine.calls();
+    // The caller, and one more.
+    let _inside = [calls.enter(), calls.enter()];
+    let files = world.engine.store.log.segments().count();
+    let (simulated, real) = (world.now(), Instant::now());
+    world.engine.set_redo_capacity(8 * MIB).unwrap();
+    assert!(world.engine.store.log.segments().count() > files + 10);
+    let device = Duration::from_micros(world.now() - simulated);
+    // The files take simulated time only, the pauses real time, three times as much.
+    assert!(real.elapsed() >= device * 2, "{device:?} of the device in {:?}", real.elapsed());
+}
+
 /// A size that the user set while replay ran was forgotten at the end of replay: the log followed
 /// the target of the options again.
 #[test]

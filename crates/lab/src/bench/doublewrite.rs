@@ -1,7 +1,7 @@
 //! `millpond bench doublewrite`: the same load with and without the doublewrite, in turns.
 
-use super::{load, mib, scratch};
-use crate::cli::check_database;
+use super::load::{self, Database};
+use super::mib;
 use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
@@ -77,29 +77,22 @@ impl Doublewrite {
         if self.seconds.is_zero() || workload.has_an_end() {
             return Err(Failure::misuse("only a run of some seconds can be measured: --workload, --seconds"));
         }
-        let dir = scratch()?;
-        let files = dir.dir().join("db");
-        let db = Options::new().buffer_pool_bytes(self.pool).open(&files)?;
-        load::fill(&db, self.workload, params)?;
-        db.checkpoint()?;
-        let data = pages_bytes(&files)?;
+        let options = Options::new().buffer_pool_bytes(self.pool);
+        let database = Database::filled(options, self.workload, params)?;
+        let data = pages_bytes(&database.files())?;
         say!("pages {:.0} MiB, pool {:.2} of that", mib(data), self.pool as f64 / data);
         say!("{}", heads());
         let mut pairs = Vec::new();
         for n in 0..self.pairs {
             let mut pair = Pair::default();
             for off in [n % 2 == 1, n % 2 == 0] {
-                let measured = self.measure(&db, params, off)?;
+                let measured = self.measure(&database.db, params, off)?;
                 *(if off { &mut pair.off } else { &mut pair.on }) = measured;
             }
             say!("{}", line(&(n + 1).to_string(), &pair, ratio(&pair)));
             pairs.push(pair);
         }
-        let check = check_database(&db)?;
-        db.close()?;
-        if check != "ok" {
-            return Err(Failure::failed(format!("the check found damage: {check}")));
-        }
+        database.check_and_close("the runs")?;
         say!("{}", medians(&pairs));
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! `millpond bench laws`: the same write-heavy load under Millpond's law of flow control and under
 //! InnoDB's.
 
-use super::{load, scratch};
-use crate::cli::check_database;
+use super::load::{self, Database};
+use super::scratch;
 use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::law::Capacities;
@@ -95,21 +95,15 @@ impl Laws {
     /// Runs the load on a new database under a law.
     fn measure(&self, name: String, law: Law) -> Outcome<RunResult> {
         let params = load::uniform(self.tables, self.rows);
-        let dir = scratch()?;
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.redo_capacity);
-        let db = options.law(law).open(dir.dir().join("db"))?;
         let workload = workload::build(WorkloadKind::WriteHeavy, params);
-        load::fill(&db, WorkloadKind::WriteHeavy, params)?;
-        db.checkpoint()?;
+        let database = Database::filled(options.law(law), WorkloadKind::WriteHeavy, params)?;
+        let db = &database.db;
         let pace = load::full_speed(self.threads, self.warmup, self.seconds);
-        let measured = drive(&db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
-        let check = check_database(&db)?;
+        let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let durable_device = db.is_durable();
-        db.close()?;
-        if check != "ok" {
-            return Err(Failure::failed(format!("under {name} law the check found damage: {check}")));
-        }
-        let around = RunContext { load_seconds: 0.0, durable_device, check };
+        database.check_and_close(&format!("the run under {name} law"))?;
+        let around = RunContext { load_seconds: 0.0, durable_device, check: "ok".to_owned() };
         Ok(RunResult::new(self.request(name), &measured, around))
     }
 

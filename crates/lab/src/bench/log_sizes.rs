@@ -1,14 +1,13 @@
 //! `millpond bench log-sizes`: the same write-heavy load with logs of several sizes, each beside a
 //! log that is never full.
 
+use super::load::{self, Database};
+use super::median;
 use super::steadiness::{self, Measured, heads};
-use super::{load, median, scratch};
-use crate::cli::check_database;
 use crate::failure::{Failure, Outcome};
 use crate::units::{parse_seconds, parse_size, show_size};
 use crate::workload::{WorkloadKind, WorkloadParams};
-use millpond::{Db, Options};
-use std::path::Path;
+use millpond::Options;
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -62,10 +61,8 @@ impl LogSizes {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
         let params = load::uniform(self.tables, self.rows);
-        let dir = scratch()?;
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.long);
-        let db = options.open(dir.dir().join("db"))?;
-        load::fill(&db, WorkloadKind::WriteHeavy, params)?;
+        let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
         say!("{}", heads("log"));
         for &size in &self.sizes {
             let mut ratios = Vec::new();
@@ -73,7 +70,7 @@ impl LogSizes {
                 let mut tps = [0.0; 2];
                 for is_long in [n % 2 == 1, n % 2 == 0] {
                     let bytes = if is_long { self.long } else { size };
-                    let measured = self.measure(&db, params, bytes, &dir.dir().join("probe"))?;
+                    let measured = self.measure(&database, params, bytes)?;
                     say!("{}", measured.line(&show_size(bytes as f64)));
                     tps[usize::from(is_long)] = measured.tps;
                 }
@@ -81,20 +78,17 @@ impl LogSizes {
             }
             say!("{}", ratio_line(size, self.long, ratios));
         }
-        let check = check_database(&db)?;
-        db.close()?;
-        if check != "ok" {
-            return Err(Failure::failed(format!("the check found damage: {check}")));
-        }
-        Ok(())
+        database.check_and_close("the runs")
     }
 
     /// Runs the load with a log of so many bytes.
-    fn measure(&self, db: &Db, params: WorkloadParams, bytes: u64, probe: &Path) -> Outcome<Measured> {
+    fn measure(&self, database: &Database, params: WorkloadParams, bytes: u64) -> Outcome<Measured> {
+        let db = &database.db;
         db.set_redo_capacity(bytes)?;
         // Each run begins without dirty pages.
         db.checkpoint()?;
-        steadiness::measure(db, params, load::full_speed(self.threads, self.warmup, self.seconds), probe)
+        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
+        steadiness::measure(db, params, pace, &database.probe())
     }
 }
 

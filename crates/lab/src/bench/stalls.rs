@@ -1,8 +1,7 @@
 //! `millpond bench stalls`: the loads under which other engines stall, one after the other.
 
+use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
-use super::{load, scratch};
-use crate::cli::check_database;
 use crate::failure::{Failure, Outcome};
 use crate::units::{parse_seconds, parse_size};
 
@@ -89,10 +88,9 @@ impl Stalls {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
         let params = load::uniform(self.tables, self.rows);
-        let dir = scratch()?;
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.log);
-        let db = options.open(dir.dir().join("db"))?;
-        load::fill(&db, WorkloadKind::WriteHeavy, params)?;
+        let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
+        let db = &database.db;
         let scenes = if self.only.is_empty() { Scene::value_variants() } else { &self.only };
         let mut stalled = Vec::new();
         say!("{}", heads("beside the load"));
@@ -105,9 +103,9 @@ impl Stalls {
             db.checkpoint()?;
             let over = AtomicBool::new(false);
             let measured = std::thread::scope(|scope| {
-                let beside = scope.spawn(|| self.disturb(&db, scene, &over));
+                let beside = scope.spawn(|| self.disturb(db, scene, &over));
                 let pace = load::full_speed(self.threads, self.warmup, self.seconds);
-                let measured = steadiness::measure(&db, params, pace, &dir.dir().join("probe"));
+                let measured = steadiness::measure(db, params, pace, &database.probe());
                 over.store(true, Ordering::Relaxed);
                 super::joined(beside)?;
                 measured
@@ -117,8 +115,7 @@ impl Stalls {
                 stalled.push(name);
             }
         }
-        check_database(&db)?;
-        db.close()?;
+        database.check_and_close("the loads")?;
         if stalled.is_empty() {
             return Ok(());
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 /// Every benchmark, at a size that takes about a second.
 const TINY: &[&str] = &[
+    "after-kill --redo 1MiB,2MiB --warmup 0.3 --seconds 1 --within 600 --back 0.001 --threads 4 --tables 2 --rows 500 --pool 32MiB",
     "atomic-writes --batches 2 --pages 16 --file 1MiB --threads 2",
     "doublewrite-files --turns 1 --seconds 0.05 --pages 16 --file 1MiB",
     "big-transaction --rows 2000",
@@ -93,6 +94,10 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
         ("hot-rows --threads 4,many", "many"),
         ("hot-rows --threads 0", "--threads"),
         ("hot-rows --seconds 0", "--seconds"),
+        ("after-kill --redo 1MiB,0", "--redo"),
+        ("after-kill --back 1.5", "--back"),
+        ("after-kill --within 0", "--within"),
+        ("after-kill --warmup 4000", "--warmup"),
         ("atomic-writes --file 1MiB", "--file"),
         ("doublewrite-files --file 1MiB", "--file"),
         ("doublewrite-files --seconds 0", "--seconds"),
@@ -122,6 +127,20 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
 }
 
 #[test]
+fn a_rate_that_does_not_come_back_in_time_fails() {
+    let scratch = Scratch::new("bench-after-kill");
+    // The time ends before a second does, so no second has the rate.
+    let out = scratch.millpond(
+        "bench after-kill --redo 1MiB --warmup 0.1 --within 0.5 --threads 2 --tables 1 --rows 500 --pool 32MiB",
+    );
+    let complaint = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("within 0.5 s after: 1 MiB"), "{complaint}");
+    assert!(text(&out.stdout).contains("recovered"), "the table is printed all the same");
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
 fn the_report_of_both_laws_is_a_page_and_a_plot() {
     let scratch = Scratch::new("bench-laws");
     let out = scratch.ok(
@@ -145,4 +164,6 @@ fn the_report_of_both_laws_is_a_page_and_a_plot() {
 #[test]
 fn ctrl_c_ends_a_benchmark_at_once_and_removes_what_it_made() {
     Scratch::new("bench-interrupt").interrupted("bench queue --seconds 600");
+    // Its child process makes the files.
+    Scratch::new("bench-interrupt-child").interrupted("bench after-kill --redo 100GiB");
 }

@@ -8,6 +8,7 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::cli::print(&format!("{}\n", format_args!($($text)*))) };
 }
 
+pub(crate) mod after_kill;
 pub(crate) mod atomic_writes;
 pub(crate) mod big_transaction;
 pub(crate) mod bulk_load;

@@ -1,6 +1,7 @@
 //! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
 
 use super::print;
+use crate::bench::after_kill::AfterKill;
 use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
@@ -47,6 +48,7 @@ pub(crate) struct Bench {
 /// Each line of help is at the benchmark's flags.
 #[derive(Debug, Subcommand)]
 enum Benchmark {
+    AfterKill(AfterKill),
     AtomicWrites(AtomicWrites),
     BigTransaction(BigTransaction),
     BulkLoad(BulkLoad),
@@ -84,6 +86,7 @@ impl Bench {
         };
         stop::exit_when_asked();
         match benchmark {
+            Benchmark::AfterKill(bench) => bench.run(),
             Benchmark::AtomicWrites(bench) => bench.run(),
             Benchmark::BigTransaction(bench) => bench.run(),
             Benchmark::BulkLoad(bench) => bench.run(),

@@ -1,7 +1,7 @@
 //! `millpond crash`: run, kill -9, reopen, verify. Two hidden commands are its child processes.
 
 use crate::crash::recipe::Plan;
-use crate::crash::{EngineSizes, Experiment, Limits, Message, Outbox, die, reopen};
+use crate::crash::{EngineSizes, Experiment, Limits, die, reopen, send_failure};
 use crate::failure::{Failure, Outcome};
 use crate::report;
 use crate::run_dir::{RunDir, check_writable};
@@ -118,13 +118,6 @@ impl Crash {
     }
 }
 
-/// Runs a child's work and sends a failure to the parent. Only the parent prints messages for the
-/// user.
-fn send_failure(work: impl FnOnce(&Outbox) -> Outcome) -> Outcome {
-    let outbox = Outbox::stdout()?;
-    work(&outbox).or_else(|failure| outbox.send(&Message::Failed(failure.to_string())))
-}
-
 /// The process that `crash` kills
 #[derive(Debug, clap::Args)]
 pub(crate) struct CrashVictim {
@@ -144,7 +137,8 @@ pub(crate) struct CrashVictim {
 
 impl CrashVictim {
     pub(crate) fn run(self) -> Outcome {
-        let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds };
+        let poll = Duration::from_millis(1);
+        let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds, poll };
         send_failure(|outbox| die(outbox, &self.dir, &self.plan, self.engine, limits, &self.done))
     }
 }

@@ -15,6 +15,7 @@ mod serve;
 mod top;
 mod trace_fsync;
 
+use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
 use crate::failure::{Failure, Outcome};
 use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
 use crate::run_dir::existing_database;
@@ -73,6 +74,12 @@ enum Command {
     /// The process that opens the database after the kill
     #[command(hide = true)]
     CrashReopen(crash::CrashReopen),
+    /// The process that `bench after-kill` kills
+    #[command(hide = true)]
+    AfterKillVictim(AfterKillVictim),
+    /// The process that opens the database after `bench after-kill` has killed another
+    #[command(hide = true)]
+    AfterKillSuccessor(AfterKillSuccessor),
 }
 
 impl Cli {
@@ -95,6 +102,8 @@ impl Cli {
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),
+            Command::AfterKillVictim(command) => command.run(),
+            Command::AfterKillSuccessor(command) => command.run(),
         }
     }
 }

@@ -15,8 +15,8 @@ mod victim;
 mod wire;
 
 pub(crate) use reopen::reopen;
-pub(crate) use victim::{Limits, die};
-pub(crate) use wire::{Message, Outbox};
+pub(crate) use victim::{Limits, die, kill_when_long};
+pub(crate) use wire::{Message, Outbox, send_failure};
 
 use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
@@ -87,10 +87,19 @@ impl EngineSizes {
         }
         options
     }
+
+    /// Returns the flags for a child process.
+    pub(crate) fn args(&self) -> Vec<String> {
+        let mut args = vec![format!("--pool={}", self.pool), format!("--page={}", self.page)];
+        args.extend(self.capacity.map(|bytes| format!("--capacity={bytes}")));
+        let target = self.recovery_target;
+        args.extend(target.map(|target| format!("--recovery-target={}ms", target.as_millis())));
+        args
+    }
 }
 
 /// A child process. Its drop kills it.
-struct ChildProcess(Child);
+pub(crate) struct ChildProcess(Child);
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
@@ -100,7 +109,12 @@ impl Drop for ChildProcess {
 }
 
 impl ChildProcess {
-    fn start(command: &str, dir: &Path, args: &[String]) -> Outcome<(ChildProcess, Inbox<ChildStdout>)> {
+    /// Starts the hidden command `command` of this program on a database.
+    pub(crate) fn start(
+        command: &str,
+        dir: &Path,
+        args: &[String],
+    ) -> Outcome<(ChildProcess, Inbox<ChildStdout>)> {
         let cannot = |e: std::io::Error| Failure::failed(format!("cannot start the {command} process: {e}"));
         let exe = std::env::current_exe().map_err(cannot)?;
         let mut child = Command::new(exe)
@@ -116,7 +130,8 @@ impl ChildProcess {
         inbox.map(|inbox| (running, inbox)).ok_or_else(|| Failure::failed("the child has no pipe"))
     }
 
-    fn end(mut self) -> Outcome<ExitStatus> {
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Outcome<ExitStatus> {
         self.0.wait().map_err(|e| Failure::failed(format!("cannot wait for a child process: {e}")))
     }
 }
@@ -302,9 +317,7 @@ impl Experiment {
                     )));
                 }
                 Message::Failed(text) => return Err(Failure::failed(text)),
-                Message::Opened | Message::Committed(_) | Message::Recovered => {
-                    return Err(Failure::failed("the victim sent an unexpected message"));
-                }
+                _ => return Err(Failure::failed("the victim sent an unexpected message")),
             }
         }
         let seconds = (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
@@ -384,18 +397,14 @@ impl Experiment {
     }
 
     fn common_args(&self) -> Vec<String> {
-        let (plan, engine) = (&self.plan, &self.engine);
+        let plan = &self.plan;
         let mut args = vec![
             format!("--seed={}", plan.seed),
             format!("--threads={}", plan.threads),
             format!("--tables={}", plan.tables),
             format!("--rows={}", plan.rows),
-            format!("--pool={}", engine.pool),
-            format!("--page={}", engine.page),
         ];
-        args.extend(engine.capacity.map(|bytes| format!("--capacity={bytes}")));
-        let target = engine.recovery_target;
-        args.extend(target.map(|target| format!("--recovery-target={}ms", target.as_millis())));
+        args.extend(self.engine.args());
         args
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     pub(crate) redo_bytes: Option<u64>,
     /// After this time it fails instead.
     pub(crate) seconds: Duration,
+    /// How often it looks.
+    pub(crate) poll: Duration,
 }
 
 /// Runs until the process kills itself. Returns only if the limit is not reached in time or
@@ -57,7 +59,7 @@ pub(crate) fn die(
                 }
             });
         }
-        let watched = watch(&db, outbox, limits, &over);
+        let watched = kill_when_long(&db, outbox, limits, &over, || Ok(()));
         over.store(true, Ordering::Relaxed);
         watched
     })?;
@@ -67,14 +69,22 @@ pub(crate) fn die(
     }
 }
 
-/// Waits until the log is long enough, or for its time, then kills the process.
-fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome {
+/// Waits until the log is long enough, or for its time, then calls `last` and kills the process.
+/// Returns if that fails, if the log is not long enough in time, or if all is over.
+pub(crate) fn kill_when_long(
+    db: &Db,
+    outbox: &Outbox,
+    limits: Limits,
+    over: &AtomicBool,
+    last: impl Fn() -> Outcome,
+) -> Outcome {
     let start = Instant::now();
     let mut reported = start;
     while !over.load(Ordering::Relaxed) {
         let bytes = checkpoint_age(&db.metrics());
         let time_is_over = start.elapsed() >= limits.seconds;
         if limits.redo_bytes.map_or(time_is_over, |wanted| bytes >= wanted) {
+            last()?;
             outbox.send(&Message::Dying(bytes))?;
             rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
                 .map_err(|e| Failure::failed(format!("cannot kill this process: {e}")))?;
@@ -86,7 +96,7 @@ fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome
             reported = Instant::now();
             outbox.send(&Message::RedoLength(bytes))?;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(limits.poll);
     }
     Ok(())
 }

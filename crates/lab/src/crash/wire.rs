@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! kind u8 | thread u24 | number u64      all little-endian; kinds 4 and 6: `number` more bytes
+//!                                        kind 8: the tenth of a second in place of `thread`
 //! ```
 
 use crate::failure::{Failure, Outcome};
@@ -37,6 +38,22 @@ pub(crate) enum Message {
     Committed(Option<Row>),
     /// All redo is applied and all losers are reverted.
     Recovered,
+    /// The child runs, and ends with its parent from now on.
+    Started,
+    /// The commits of one tenth of a second, counted from 0.
+    Commits {
+        /// The tenth of a second, less than 2^24.
+        tenth: u32,
+        /// How many returned in it.
+        commits: u64,
+    },
+    /// The open returned after so many microseconds.
+    OpenedAfter(u64),
+    /// The first commit returned so many microseconds after the start of the open.
+    FirstCommit(u64),
+    /// All redo was applied and all losers were reverted so many microseconds after the start of
+    /// the open.
+    RecoveredAfter(u64),
     /// The child failed; the reason.
     Failed(String),
 }
@@ -53,6 +70,11 @@ impl Message {
             Message::Committed(Some(row)) => (4, 0, ROW_BYTES as u64, row.encode().to_vec()),
             Message::Recovered => plain(5, 0),
             Message::Opened => plain(7, 0),
+            Message::Commits { tenth, commits } => (8, *tenth, *commits, Vec::new()),
+            Message::FirstCommit(us) => plain(9, *us),
+            Message::RecoveredAfter(us) => plain(10, *us),
+            Message::Started => plain(11, 0),
+            Message::OpenedAfter(us) => plain(12, *us),
             Message::Failed(text) => {
                 let text = &text.as_bytes()[..text.len().min(LONGEST_TEXT)];
                 (6, 0, text.len() as u64, text.to_vec())
@@ -82,6 +104,13 @@ impl Outbox {
             .write_all(&message.encode())
             .map_err(|e| Failure::failed(format!("cannot write to the parent process: {e}")))
     }
+}
+
+/// Runs a child's work and sends a failure to the parent. Only the parent prints messages for the
+/// user.
+pub(crate) fn send_failure(work: impl FnOnce(&Outbox) -> Outcome) -> Outcome {
+    let outbox = Outbox::stdout()?;
+    work(&outbox).or_else(|failure| outbox.send(&Message::Failed(failure.to_string())))
 }
 
 /// The parent's end of the pipe.
@@ -118,6 +147,11 @@ impl<R: Read> Inbox<R> {
             }
             5 => Message::Recovered,
             7 => Message::Opened,
+            8 => Message::Commits { tenth: thread, commits: number },
+            9 => Message::FirstCommit(number),
+            10 => Message::RecoveredAfter(number),
+            11 => Message::Started,
+            12 => Message::OpenedAfter(number),
             6 if number <= LONGEST_TEXT as u64 => {
                 let mut text = vec![0; number as usize];
                 self.0.read_exact(&mut text).map_err(|_| garbled())?;
@@ -142,6 +176,11 @@ mod tests {
             Message::Committed(None),
             Message::Recovered,
             Message::Opened,
+            Message::Commits { tenth: 70_000, commits: 500 },
+            Message::FirstCommit(310_000),
+            Message::RecoveredAfter(1 << 40),
+            Message::Started,
+            Message::OpenedAfter(120_000),
             Message::NotReached(1 << 40),
             Message::Dying(u64::MAX),
             Message::Failed("no space left".into()),
@@ -152,6 +191,6 @@ mod tests {
             assert_eq!(inbox.next().unwrap(), Some(message));
         }
         assert_eq!(inbox.next().unwrap(), None);
-        assert!(Inbox::new(&[9u8; 12][..]).next().is_err());
+        assert!(Inbox::new(&[99u8; 12][..]).next().is_err());
     }
 }

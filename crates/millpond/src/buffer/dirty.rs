@@ -16,7 +16,7 @@
 //! exclusive latch sets `DIRTY`, and a holder of the shared latch clears it. So a holder of the
 //! exclusive latch that sees it set may rely on it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::planted::{Bug, planted};
 use base::sharded::shards;
@@ -24,14 +24,15 @@ use base::sync::atomic::Ordering;
 use base::sync::{Mutex, MutexGuard};
 use base::{CachePadded, Lsn, PageNo, Sharded};
 
-use super::frame::{DIRTY, NO_LSN, WRITING};
+use super::calendar::{Calendar, Entry, ListPosition};
+use super::frame::{DIRTY, Frames, NO_LSN, WRITING};
 use super::guard::PageWrite;
 use super::pool::{PageProbe, Pool};
 
 /// How many parts the set has. Two threads meet in one of 16 in a sixteenth of the cases.
 const SHARDS: usize = shards(16);
 
-/// Frames, ordered by the LSN in each of their two slots.
+/// Frames, with the LSN in each of their two slots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
     shards: Sharded<CachePadded<Mutex<DirtyFrames>>, SHARDS>,
@@ -52,11 +53,25 @@ impl DirtySet {
 }
 
 /// The frames of one part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct DirtyFrames {
-    dirty: BTreeSet<(Lsn, u32)>,
-    writing: BTreeSet<(Lsn, u32)>,
+    dirty: Calendar,
+    /// Few: the part's share of the batches that are under way.
+    writing: Vec<Entry>,
     slices: LsnSlices,
+}
+
+impl Default for DirtyFrames {
+    fn default() -> DirtyFrames {
+        let slices = LsnSlices::default();
+        DirtyFrames { dirty: Calendar::new(fine(slices.shift)), writing: Vec::new(), slices }
+    }
+}
+
+/// The width of the calendar's slices, as a shift, for counts in slices of this one. A batch takes
+/// slices of the calendar whole, so they are narrower.
+fn fine(shift: u32) -> u32 {
+    shift.saturating_sub(5)
 }
 
 /// How many entries of the dirty set lie in each slice of the LSN scale. The counts are kept beside
@@ -72,7 +87,7 @@ struct LsnSlices {
 }
 
 /// Entries of a part that are read under its mutex at once, for a list of all.
-const LIST_SLICE: usize = if cfg!(test) { 3 } else { 64 };
+const LIST_PIECE: usize = if cfg!(test) { 3 } else { 64 };
 
 /// The width of slices before the first request tells it.
 const SLICE_SHIFT: u32 = 16;
@@ -121,29 +136,38 @@ impl LsnSlices {
 }
 
 impl DirtyFrames {
-    fn insert_dirty(&mut self, lsn: Lsn, frame: u32) {
-        assert!(self.dirty.insert((lsn, frame)), "a clean frame is in the dirty set");
+    fn insert_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
+        let place = self.dirty.insert(lsn, frame);
+        frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
         self.slices.add(lsn);
     }
 
-    fn remove_dirty(&mut self, lsn: Lsn, frame: u32) {
-        assert!(self.dirty.remove(&(lsn, frame)), "a dirty frame is not in the dirty set");
+    fn remove_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
+        let place = frames.get(frame).dirty_place.load(Ordering::Relaxed);
+        if let Some(moved) = self.dirty.remove(lsn, frame, place) {
+            frames.get(moved).dirty_place.store(place, Ordering::Relaxed);
+        }
         self.slices.remove(lsn);
     }
 
-    /// Makes the slices `1 << shift` wide.
-    fn set_shift(&mut self, shift: u32) {
+    /// Makes the slices that are counted `1 << shift` bytes wide.
+    fn set_shift(&mut self, frames: &Frames, shift: u32) {
         if self.slices.shift != shift {
             let mut slices = LsnSlices { shift, ..LsnSlices::default() };
-            self.dirty.iter().for_each(|&(lsn, _)| slices.add(lsn));
+            self.dirty.set_shift(fine(shift), |frame, place| {
+                frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
+            });
+            for (_, entries) in self.dirty.slices() {
+                entries.iter().for_each(|&(lsn, _)| slices.add(lsn));
+            }
             self.slices = slices;
         }
     }
-}
 
-/// The least LSN of a set.
-fn first(set: &BTreeSet<(Lsn, u32)>) -> Option<Lsn> {
-    set.first().map(|&(lsn, _)| lsn)
+    /// Returns the least LSN of a copy that is being written.
+    fn min_writing(&self) -> Option<Lsn> {
+        self.writing.iter().map(|&(lsn, _)| lsn).min()
+    }
 }
 
 /// A copy of a page that is being written to the file. The page stays in memory and holds the
@@ -192,7 +216,7 @@ impl Pool {
             frame.page_no()
         );
         frame.first_dirty.store(first_dirty.0, Ordering::Relaxed);
-        sets.insert_dirty(first_dirty, index);
+        sets.insert_dirty(self.frames(), first_dirty, index);
         frame.set(DIRTY);
     }
 
@@ -200,8 +224,8 @@ impl Pool {
     /// is as in its file. The checkpoint reads the published end of the log first and then this.
     pub(crate) fn min_first_dirty(&self) -> Option<Lsn> {
         let of_part = |sets: MutexGuard<'_, DirtyFrames>| {
-            let copied = first(&sets.writing).filter(|_| !planted(Bug::CheckpointIgnoresWriting));
-            [first(&sets.dirty), copied].into_iter().flatten().min()
+            let copied = sets.min_writing().filter(|_| !planted(Bug::CheckpointIgnoresWriting));
+            [sets.dirty.min(), copied].into_iter().flatten().min()
         };
         self.dirty.parts().filter_map(of_part).min()
     }
@@ -211,25 +235,19 @@ impl Pool {
     pub(crate) fn dirty_below(&self, lsn: Lsn) -> Vec<(PageNo, Lsn)> {
         let frames = self.frames();
         // The frame of a page in one of the sets keeps it.
-        let entry = |&(_, index): &(Lsn, u32)| {
+        let entry = |&(_, index): &Entry| {
             let frame = frames.get(index);
             (frame.page_no(), Lsn(frame.last.load(Ordering::Acquire)))
         };
         let mut pages = Vec::with_capacity(self.dirty_pages());
-        // In slices: writers need the mutex. A page that gets dirty meanwhile does so from `lsn`
+        // In pieces: writers need the mutex. A page that gets dirty meanwhile does so from `lsn`
         // on; one that leaves the first set enters the second.
         for part in self.dirty.shards.iter() {
-            let mut from = (Lsn::ZERO, 0);
+            let mut at = ListPosition::default();
             loop {
                 let sets = part.lock();
-                let slice = sets.dirty.range(from..(lsn, 0)).take(LIST_SLICE);
-                let before = pages.len();
-                for found in slice {
-                    pages.push(entry(found));
-                    from = (found.0, found.1 + 1);
-                }
-                if pages.len() < before + LIST_SLICE {
-                    pages.extend(sets.writing.range(..(lsn, 0)).map(entry));
+                if !sets.dirty.list(lsn, &mut at, LIST_PIECE, |found| pages.push(entry(&found))) {
+                    pages.extend(sets.writing.iter().filter(|&&(first, _)| first < lsn).map(entry));
                     break;
                 }
                 drop(sets);
@@ -250,7 +268,7 @@ impl Pool {
 
     /// Returns the start of the oldest change in a copy that is being written.
     pub(crate) fn min_writing(&self) -> Option<Lsn> {
-        self.dirty.parts().filter_map(|sets| first(&sets.writing)).min()
+        self.dirty.parts().filter_map(|sets| sets.min_writing()).min()
     }
 
     /// Returns the number of pages that differ from their file, apart from changes in a copy that
@@ -280,7 +298,7 @@ impl Pool {
         let shift = width.max(1).ilog2();
         let mut all = LsnSlices { shift, ..LsnSlices::default() };
         for mut sets in self.dirty.parts() {
-            sets.set_shift(shift);
+            sets.set_shift(self.frames(), shift);
             all.add_all(&sets.slices);
         }
         out.clear();
@@ -295,21 +313,25 @@ impl Pool {
         // A part has about its share of them; twice as many leave little chance to miss some.
         let of_part = max / SHARDS * 2 + 8;
         let mut pages = Vec::new();
-        // What lies above may not be the next oldest: some part has more that was not looked at.
+        // What lies from here on may not be the next oldest: some part has more that was not looked
+        // at.
         let mut complete_to = up_to;
         for sets in self.dirty.parts() {
-            let ready = sets
-                .dirty
-                .range(..(up_to, 0))
-                .filter(|&&(_, index)| frames.get(index).state() & WRITING == 0)
-                .map(|&(lsn, index)| (frames.get(index).page_no(), lsn));
             let before = pages.len();
-            pages.extend(ready.take(of_part));
-            if pages.len() == before + of_part {
-                complete_to = complete_to.min(pages[pages.len() - 1].1);
+            for (end, entries) in sets.dirty.slices() {
+                let ready = |&&(lsn, index): &&Entry| lsn < up_to && frames.get(index).state() & WRITING == 0;
+                let page = |&(lsn, index): &Entry| (frames.get(index).page_no(), lsn);
+                pages.extend(entries.iter().filter(ready).map(page));
+                if end >= up_to {
+                    break;
+                }
+                if pages.len() >= before + of_part {
+                    complete_to = complete_to.min(end);
+                    break;
+                }
             }
         }
-        pages.retain(|&(_, lsn)| lsn <= complete_to);
+        pages.retain(|&(_, lsn)| lsn < complete_to);
         pages.sort_unstable_by_key(|&(_, lsn)| lsn);
         pages.truncate(max);
         pages
@@ -341,8 +363,8 @@ impl Pool {
                 "{page:?} has two copies under way"
             );
             frame.writing.store(first_dirty.0, Ordering::Relaxed);
-            sets.remove_dirty(first_dirty, index);
-            base::check!(sets.writing.insert((first_dirty, index)), "{page:?} has two copies under way");
+            sets.remove_dirty(self.frames(), first_dirty, index);
+            sets.writing.push((first_dirty, index));
             frame.change(DIRTY, WRITING);
         }
         copy.copy_from_slice(&latched);
@@ -355,7 +377,7 @@ impl Pool {
         let frame = self.frames().get(index);
         if frame.state() & (DIRTY | WRITING) == DIRTY {
             let first_dirty = Lsn(frame.first_dirty.swap(NO_LSN, Ordering::Relaxed));
-            sets.remove_dirty(first_dirty, index);
+            sets.remove_dirty(self.frames(), first_dirty, index);
             frame.clear(DIRTY);
         }
     }
@@ -365,7 +387,9 @@ impl Pool {
         for ticket in tickets {
             let frame = self.frames().get(ticket.frame);
             let mut sets = self.dirty.of(ticket.frame);
-            assert!(sets.writing.remove(&(ticket.first_dirty, ticket.frame)), "a copy was flushed twice");
+            let entry = (ticket.first_dirty, ticket.frame);
+            let place = sets.writing.iter().position(|written| *written == entry);
+            sets.writing.swap_remove(place.expect("a copy is flushed once"));
             base::check!(
                 frame.state() & WRITING != 0 && frame.page_no() == ticket.page,
                 "{:?} left its frame during its write",

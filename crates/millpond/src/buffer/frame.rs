@@ -55,6 +55,8 @@ pub(super) struct Frame {
     /// The next frame of the chain in the page table: its number plus one, or 0 for none. Changes
     /// under the chain's mutex.
     pub(super) next: AtomicU32,
+    /// Where the dirty set has the frame, if it is dirty. Changes under the dirty set's mutex.
+    pub(super) dirty_place: AtomicU32,
     /// First-dirty LSN of the changes that no copy has. Written under the dirty set's mutex.
     pub(super) first_dirty: AtomicU64,
     /// The last change of a dirty page. Written under the exclusive latch.
@@ -85,6 +87,7 @@ impl Frame {
             state: AtomicU32::new(0),
             page_no: AtomicU32::new(0),
             next: AtomicU32::new(0),
+            dirty_place: AtomicU32::new(0),
             first_dirty: zero(),
             last: zero(),
             writing: zero(),

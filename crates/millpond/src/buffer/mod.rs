@@ -18,6 +18,7 @@
 
 mod arena;
 mod batch;
+mod calendar;
 mod dirty;
 mod frame;
 mod free;

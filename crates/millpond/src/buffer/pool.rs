@@ -256,9 +256,10 @@ impl Pool {
         &*self.hook
     }
 
-    /// Returns the state word of the frame that the page table has for the page. Only a hint.
+    /// Returns the state word of the frame that the page table has for the page. Only a hint: it
+    /// may miss a page while other pages come and go.
     pub(super) fn resident_state(&self, page: PageNo) -> Option<u32> {
-        self.table.get(&self.frames, page).map(|frame| self.frames.get(frame).state())
+        self.table.hint(&self.frames, page).map(|(_, frame)| frame.state())
     }
 
     /// Returns whether a frame has the page, or replay may fetch it. REQUIRES, for a lasting "no":

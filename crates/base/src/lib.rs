@@ -12,6 +12,7 @@ pub mod ids;
 pub mod memory;
 pub mod prefetch;
 pub mod prng;
+pub mod schedule;
 pub mod sharded;
 pub mod striped;
 pub mod sync;

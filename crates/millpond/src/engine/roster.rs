@@ -57,6 +57,12 @@ impl Worker {
     /// The page writers: as many as `pace` counts, and one for each area of the doublewrite.
     pub(super) const WRITERS: [Worker; pace::budget::WRITERS] = [Worker::FirstWriter, Worker::SecondWriter];
 
+    /// Whether the thread asks for a core as soon as the device has answered: what it does next
+    /// lets writers go on (decision 0176).
+    fn is_prompt(self) -> bool {
+        matches!(self, Worker::Cleaner | Worker::FirstWriter | Worker::SecondWriter)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Worker::Log => "millpond-log",
@@ -195,6 +201,9 @@ impl Shared {
         let Some(parker) = slot.parker.lock().take() else { return Ok(()) };
         let shared = Arc::clone(self);
         let thread = spawn_engine(worker.name(), move || {
+            if worker.is_prompt() {
+                base::schedule::run_promptly();
+            }
             let stop = shared.roster.stop_flag(worker.stage());
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared, &parker, stop)));
             if ended.is_err() {

@@ -13,6 +13,7 @@ const UNSAFE: &[&str] = &[
     "crates/base/src/crc.rs",
     "crates/base/src/memory.rs",
     "crates/base/src/prefetch.rs",
+    "crates/base/src/schedule.rs",
     "crates/vfs/src/os.rs",
     "crates/vfs/src/uring.rs",
     "crates/millpond/src/buffer/arena.rs",

@@ -1,13 +1,13 @@
-//! `millpond bench log-sizes`: the same write-heavy load with logs of several sizes, each beside a
-//! log that is never full.
+//! `millpond bench log-sizes`: the same write-heavy load with logs of several sizes, or as long as
+//! recovery targets allow, each beside a log that is never full.
 
 use super::load::{self, Database};
-use super::median;
 use super::steadiness::{self, Measured, heads};
+use super::{figure, median};
 use crate::failure::{Failure, Outcome};
-use crate::units::{parse_seconds, parse_size, show_size};
+use crate::units::{parse_duration, parse_seconds, parse_size, show_size};
 use crate::workload::{WorkloadKind, WorkloadParams};
-use millpond::Options;
+use millpond::{Db, Options};
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -15,6 +15,11 @@ What does a short log cost, and is it calm? One database is loaded, and the same
 a log of each size, and each time with the long log as well; every other pair begins with that one.
 The size changes while the database is open. The speed of a machine changes from minute to minute, so
 the ratios within the pairs count.
+
+With --recovery-target the log is as long as the target allows, and no longer than helps: it grows with
+the dirty pages, so --warmup should be long enough for that. After such a run a line says which redo
+capacity it had at its end. It follows from the target and from the speed of replay. What the dirty
+pages call for may be less; then the log is that long.
 
 worst: the commits of the worst second, of the median one. 99 %: as many or more in 99 % of the
 seconds. delayed: the part of the threads' time for which admission held them. stops: operations that
@@ -25,13 +30,16 @@ load, took four times as long as usual and 20 ms at least: there the device itse
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct LogSizes {
-    /// Sizes of the log, separated by commas
-    #[arg(long, value_name = "SIZE", default_value = "96MiB", value_delimiter = ',', value_parser = parse_size)]
+    /// Sizes of the log, separated by commas [default: 96MiB, none with --recovery-target]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size)]
     sizes: Vec<u64>,
+    /// Recovery targets that the log follows, such as 5s, separated by commas [default: none]
+    #[arg(long, value_name = "DUR", value_delimiter = ',', value_parser = parse_duration)]
+    recovery_target: Vec<Duration>,
     /// The long log
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     long: u64,
-    /// Pairs of runs for each size
+    /// Pairs of runs for each size and each target
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
     /// Length of the measured phase of each run
@@ -54,37 +62,79 @@ pub(crate) struct LogSizes {
     pool: u64,
 }
 
+/// What says how long the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    Bytes(u64),
+    Target(Duration),
+}
+
+impl Length {
+    fn set(self, db: &Db) -> millpond::Result<()> {
+        match self {
+            Length::Bytes(bytes) => db.set_redo_capacity(bytes),
+            Length::Target(target) => db.set_recovery_target(target),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Length::Bytes(bytes) => show_size(bytes as f64),
+            Length::Target(target) => format!("target {} s", target.as_secs_f64()),
+        }
+    }
+}
+
+/// The size that is measured if nothing is asked for.
+const SIZE: u64 = 96 << 20;
+
 impl LogSizes {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         if self.seconds < Duration::from_secs(1) {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
+        if self.recovery_target.contains(&Duration::ZERO) {
+            return Err(Failure::misuse("--recovery-target: no recovery takes no time"));
+        }
         let params = load::uniform(self.tables, self.rows);
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.long);
         let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
         say!("{}", heads("log"));
-        for &size in &self.sizes {
+        let long = Length::Bytes(self.long);
+        for length in self.lengths() {
             let mut ratios = Vec::new();
             for n in 0..self.pairs {
                 let mut tps = [0.0; 2];
                 for is_long in [n % 2 == 1, n % 2 == 0] {
-                    let bytes = if is_long { self.long } else { size };
-                    let measured = self.measure(&database, params, bytes)?;
-                    say!("{}", measured.line(&show_size(bytes as f64)));
+                    let length = if is_long { long } else { length };
+                    let measured = self.measure(&database, params, length)?;
+                    say!("{}", measured.line(&length.name()));
+                    if let Length::Target(_) = length {
+                        let of = |name| figure(&database.db, name);
+                        say!("{}", capacity_line(of("redo_capacity_bytes"), of("redo_helpful_bytes")));
+                    }
                     tps[usize::from(is_long)] = measured.tps;
                 }
                 ratios.push(tps[0] / tps[1]);
             }
-            say!("{}", ratio_line(size, self.long, ratios));
+            say!("{}", ratio_line(length, long, ratios));
         }
         database.check_and_close("the runs")
     }
 
-    /// Runs the load with a log of so many bytes.
-    fn measure(&self, database: &Database, params: WorkloadParams, bytes: u64) -> Outcome<Measured> {
+    /// Returns what shall be measured beside the long log.
+    fn lengths(&self) -> Vec<Length> {
+        let sizes = self.sizes.iter().map(|&bytes| Length::Bytes(bytes));
+        let targets = self.recovery_target.iter().map(|&target| Length::Target(target));
+        let lengths: Vec<Length> = sizes.chain(targets).collect();
+        if lengths.is_empty() { vec![Length::Bytes(SIZE)] } else { lengths }
+    }
+
+    /// Runs the load with a log of this length.
+    fn measure(&self, database: &Database, params: WorkloadParams, length: Length) -> Outcome<Measured> {
         let db = &database.db;
-        db.set_redo_capacity(bytes)?;
+        length.set(db)?;
         // Each run begins without dirty pages.
         db.checkpoint()?;
         let pace = load::full_speed(self.threads, self.warmup, self.seconds);
@@ -92,11 +142,18 @@ impl LogSizes {
     }
 }
 
-/// Returns the line below the runs of a size.
-fn ratio_line(size: u64, long: u64, ratios: Vec<f64>) -> String {
+/// Returns the line below a run with a recovery target: the redo capacity at its end, and the
+/// longest log that the dirty pages call for.
+fn capacity_line(capacity_bytes: f64, helpful_bytes: f64) -> String {
+    let (capacity, helpful) = (show_size(capacity_bytes), show_size(helpful_bytes));
+    format!("{:>18} redo capacity {capacity}, the dirty pages call for {helpful}", "at the end:")
+}
+
+/// Returns the line below the runs of a length.
+fn ratio_line(length: Length, long: Length, ratios: Vec<f64>) -> String {
     let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
-    let (size, long) = (show_size(size as f64), show_size(long as f64));
-    format!("{size} / {long}: {}; median {:.2}", each.join(", "), median(ratios))
+    let (name, long) = (length.name(), long.name());
+    format!("{name} / {long}: {}; median {:.2}", each.join(", "), median(ratios))
 }
 
 #[cfg(test)]
@@ -105,7 +162,36 @@ mod tests {
 
     #[test]
     fn the_ratios_follow_the_runs() {
-        let line = ratio_line(96 << 20, 4 << 30, vec![0.7, 0.6, 0.8]);
+        let long = Length::Bytes(4 << 30);
+        let line = ratio_line(Length::Bytes(96 << 20), long, vec![0.7, 0.6, 0.8]);
         assert_eq!(line, "96 MiB / 4 GiB: 0.70, 0.60, 0.80; median 0.70");
+        let line = ratio_line(Length::Target(Duration::from_secs(5)), long, vec![0.9]);
+        assert_eq!(line, "target 5 s / 4 GiB: 0.90; median 0.90");
+        assert_eq!(Length::Target(Duration::from_millis(500)).name(), "target 0.5 s");
+    }
+
+    #[test]
+    fn a_run_with_a_target_says_which_capacity_it_had() {
+        let line = capacity_line(f64::from(3 << 29), f64::from(1 << 28));
+        assert_eq!(line, "       at the end: redo capacity 1.5 GiB, the dirty pages call for 256 MiB");
+    }
+
+    #[test]
+    fn without_flags_one_short_log_is_measured() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            flags: LogSizes,
+        }
+        let lengths = |args: &[&str]| {
+            let line = <Line as clap::Parser>::try_parse_from(args).unwrap_or_else(|e| panic!("{e}"));
+            let names: Vec<String> = line.flags.lengths().iter().map(|length| length.name()).collect();
+            names.join(", ")
+        };
+        assert_eq!(lengths(&["x"]), "96 MiB");
+        assert_eq!(lengths(&["x", "--sizes", "16MiB,1GiB"]), "16 MiB, 1 GiB");
+        assert_eq!(lengths(&["x", "--recovery-target", "5s,500ms"]), "target 5 s, target 0.5 s");
+        let both = lengths(&["x", "--recovery-target", "1m", "--sizes", "1GiB", "--recovery-target", "2s"]);
+        assert_eq!(both, "1 GiB, target 60 s, target 2 s");
     }
 }

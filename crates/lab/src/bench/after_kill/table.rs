@@ -24,7 +24,7 @@ pub(super) struct Round {
 pub(super) fn heads() -> String {
     let seconds: String = (1..=COLUMNS).map(|n| format!(" {:>6}", format!("{n} s"))).collect();
     format!(
-        "{:>10} {:>8} {:>7} {:>7}{seconds} {:>7} {:>10}",
+        "{:>8} {:>8} {:>7} {:>7}{seconds} {:>7} {:>10}",
         "redo", "warm", "open", "first", "back", "recovered"
     )
 }
@@ -38,7 +38,7 @@ impl Round {
         let seconds: String = (0..COLUMNS).map(|n| format!(" {:>6}", second(n))).collect();
         let time = |seconds: Option<f64>, digits| or_none(seconds.map(|s| format!("{s:.digits$}")));
         format!(
-            "{:>10} {:>8.0} {:>7} {:>7}{seconds} {:>7} {:>10}",
+            "{:>8} {:>8.0} {:>7} {:>7}{seconds} {:>7} {:>10}",
             show_size(self.redo_bytes as f64),
             self.warm,
             time(self.opened_s, 3),
@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn the_table_shows_when_the_rate_was_back() {
         let good = Round {
-            redo_bytes: 100 << 20,
+            // As wide as its column: the expected text has no room on the left.
+            redo_bytes: 1000 << 20,
             warm: 4000.0,
             opened_s: Some(0.12),
             first_s: Some(0.2134),
@@ -68,10 +69,10 @@ mod tests {
         let late = Round { warm: 4000.0, seconds: vec![0.0, 40.0], ..Round::default() };
         let table = [heads(), good.line(), late.line(), Round::default().line()];
         expect![[r#"
-                  redo     warm    open   first    1 s    2 s    3 s    4 s    5 s    back  recovered
-               100 MiB     4000   0.120   0.213   0.10   0.50   0.75   0.90   1.00     3.4       2.12
-                   0 B     4000       -       -   0.00   0.01      -      -      -       -          -
-                   0 B        0       -       -      -      -      -      -      -       -          -
+                redo     warm    open   first    1 s    2 s    3 s    4 s    5 s    back  recovered
+            1000 MiB     4000   0.120   0.213   0.10   0.50   0.75   0.90   1.00     3.4       2.12
+                 0 B     4000       -       -   0.00   0.01      -      -      -       -          -
+                 0 B        0       -       -      -      -      -      -      -       -          -
         "#]]
         .assert_eq(&(table.join("\n") + "\n"));
     }

@@ -3,6 +3,7 @@
 //! module through which every wait and wake goes. Nothing here opens a file or reads a clock.
 
 pub mod aligned;
+pub mod aligned_vec;
 pub mod by_hash;
 pub mod by_txn;
 pub mod check;

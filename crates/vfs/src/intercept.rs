@@ -137,6 +137,9 @@ impl File for InterceptedFile {
     fn is_direct(&self) -> bool {
         self.interceptor.is_direct(&*self.file)
     }
+    fn will_need(&self, offset: u64, len: u64) {
+        self.file.will_need(offset, len);
+    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod guard;
 mod latch;
 mod page_table;
 mod pool;
+mod read_hook;
 mod resize;
 #[cfg(test)]
 mod tests;
@@ -35,8 +36,9 @@ pub(crate) use batch::Siblings;
 pub(crate) use dirty::FlushTicket;
 pub(crate) use free::FrameHolder;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
+pub(crate) use pool::{FetchHint, Pool, PoolOptions, Stamp};
 #[cfg(test)]
-pub(crate) use pool::RefuseDamage;
-pub(crate) use pool::{Arrival, FetchHint, Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use read_hook::RefuseDamage;
+pub(crate) use read_hook::{Arrival, ReadFor, ReadHook};
 pub(crate) use resize::ShrinkStep;
 pub(crate) use uncached::PageImages;

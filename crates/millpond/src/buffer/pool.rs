@@ -12,10 +12,10 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::PageNo;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Unparker, spin};
-use base::{Lsn, PageNo};
 use metrics::{Latency, M, Metrics};
 use vfs::{Clock, File, ReadOp};
 
@@ -24,77 +24,13 @@ use super::frame::{AHEAD, BEHIND, CLAIMED, Exclusive, Frames, LOADING, REFERENCE
 use super::free::{FreeFrame, FreeFrames};
 use super::guard::{PageWrite, Pin};
 use super::page_table::PageTable;
+use super::read_hook::{Arrival, ReadFor, ReadHook};
 use super::resize;
 use crate::error::{Error, Poison, Result};
-use crate::page::{self, Damage};
+use crate::page;
 
 /// The most reads that [`Pool::damaged_in_file`] has in flight.
 const LOOK_BATCH: usize = 64;
-
-/// What a page is that was just read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// Complete as it was read.
-    AsRead,
-    /// Completed by redo that starts at this LSN: it enters the pool dirty.
-    Changed(Lsn),
-    /// It lacks redo. No caller sees it before [`ReadHook::catch_up`].
-    Behind,
-}
-
-/// Checks a page that was just read, before any other thread sees it.
-pub(crate) trait ReadHook: Send + Sync + Debug {
-    /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
-    /// checksum and structure. An error refuses the page. Only a page that is read `for_replay` may
-    /// arrive behind. Called with no latch held but that of the new frame; may do I/O.
-    fn after_read(
-        &self,
-        page: PageNo,
-        bytes: &mut [u8],
-        verified: Result<(), Damage>,
-        for_replay: bool,
-    ) -> Result<Arrival>;
-    /// Returns whether a page that cannot be read is accepted as a blank one. May do I/O.
-    fn needs_no_image(&self, _: PageNo) -> Result<bool> {
-        Ok(false)
-    }
-    /// Completes a page that arrived behind, unless it is complete by now. Returns the LSN of the
-    /// first redo that it applied. After an error the page is as before. Called with no latch held
-    /// but that of the frame; may do I/O.
-    fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
-        Ok(None)
-    }
-    /// Whether the page may lack redo, or replay may be about to read it.
-    fn is_pending(&self, _: PageNo) -> bool {
-        false
-    }
-    /// The page is in the pool and lacks nothing; if redo changed it, it is dirty.
-    fn is_current(&self, _: PageNo) {}
-}
-
-/// Accepts intact pages as they are and refuses damaged ones.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct RefuseDamage {
-    /// The file that errors name.
-    pub(crate) path: PathBuf,
-}
-
-#[cfg(test)]
-impl ReadHook for RefuseDamage {
-    fn after_read(
-        &self,
-        page: PageNo,
-        _: &mut [u8],
-        verified: Result<(), Damage>,
-        _: bool,
-    ) -> Result<Arrival> {
-        match verified {
-            Ok(()) => Ok(Arrival::AsRead),
-            Err(damage) => Err(Error::corrupt(&self.path, format!("{page:?}: {damage}"))),
-        }
-    }
-}
 
 /// What a pool is made of.
 #[derive(Debug)]
@@ -288,8 +224,11 @@ impl Pool {
                 self.frames.get(index).clear(AHEAD);
                 PageProbe::Resident(pin)
             }
-            BEHIND => PageProbe::Behind(pin),
-            _ => PageProbe::Loading(pin),
+            _ if before & LOADING != 0 => PageProbe::Loading(pin),
+            _ => {
+                self.frames.get(index).clear(AHEAD);
+                PageProbe::Behind(pin)
+            }
         }
     }
 
@@ -373,23 +312,34 @@ impl Pool {
                     let free = self.take_frame(hint)?;
                     if let Ok(mut loading) = self.install(free, page) {
                         self.read(&mut loading)?;
-                        return self.finish_read(loading, hint);
+                        let pin = self.finish_read(loading, hint)?;
+                        if hint != FetchHint::Replay {
+                            self.catch_up(&pin, page)?;
+                        }
+                        return Ok(pin);
                     }
                 }
             }
         }
     }
 
-    /// Completes a page that is behind.
+    /// Completes a page if it is behind. The turn is awaited without the latch, for which replay
+    /// may wait.
     fn catch_up(&self, pin: &Pin<'_>, page: PageNo) -> Result {
-        let mut latched = self.frames.exclude(pin.frame());
-        if self.frames.get(pin.frame()).state() & BEHIND != 0 {
-            if let Some(first) = self.hook.catch_up(page, &mut latched)? {
-                self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));
-            }
-            self.completed(pin.frame(), page);
+        let is_behind = || self.frames.get(pin.frame()).state() & BEHIND != 0;
+        if !is_behind() {
+            return Ok(());
         }
-        Ok(())
+        self.hook.in_turn(&mut || {
+            let mut latched = self.frames.exclude(pin.frame());
+            if is_behind() {
+                if let Some(first) = self.hook.catch_up(page, &mut latched)? {
+                    self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));
+                }
+                self.completed(pin.frame(), page);
+            }
+            Ok(())
+        })
     }
 
     /// Notes that a page lacks no redo any more. REQUIRES: the caller holds the frame's exclusive
@@ -505,7 +455,7 @@ impl Pool {
             }
             for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
                 let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-                match self.hook.after_read(page, bytes, verified, false) {
+                match self.hook.after_read(page, bytes, verified, ReadFor::Content) {
                     Ok(_) => {}
                     Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
                     Err(error) => return Err(error),
@@ -551,7 +501,8 @@ impl Pool {
         let page = loading.page;
         let bytes = loading.bytes();
         let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-        match self.hook.after_read(page, bytes, verified, hint == FetchHint::Replay)? {
+        let reader = if hint == FetchHint::Replay { ReadFor::Replay } else { ReadFor::Caller };
+        match self.hook.after_read(page, bytes, verified, reader)? {
             Arrival::AsRead => {}
             Arrival::Changed(first_dirty) => {
                 let last = page::header::lsn(loading.bytes());

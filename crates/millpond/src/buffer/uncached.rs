@@ -11,7 +11,8 @@ use base::aligned::AlignedBuf;
 use metrics::{Latency, M};
 use vfs::ReadOp;
 
-use super::pool::{Arrival, FetchHint, Pool};
+use super::pool::{FetchHint, Pool};
+use super::read_hook::{Arrival, ReadFor};
 use crate::page;
 
 /// The most bytes of one read. Several reads are in flight.
@@ -74,7 +75,8 @@ impl Pool {
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));
-            sound.is_ok() && matches!(self.hook().after_read(page, image, sound, false), Ok(Arrival::AsRead))
+            let mut arrival = || self.hook().after_read(page, image, sound, ReadFor::Content);
+            sound.is_ok() && matches!(arrival(), Ok(Arrival::AsRead))
         });
     }
 

@@ -23,6 +23,7 @@ use crate::recover::undo::{Rebuild, read_list};
 use crate::reserve::Reserve;
 use crate::undo::journal::{Journal, JournalOptions};
 use crate::undo::{HistoryBatchRange, Streams};
+use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
@@ -121,7 +122,9 @@ fn plan_restore(
     (segments, root): (&Segments, &Root),
     files: (&dyn File, &Path),
 ) -> Result<(RestorePlan, bool)> {
-    let log = LogOfLastRun { segments, epochs: &root.epochs, from: root.checkpoint, pages_path: files.1 };
+    let buffers = Mutex::default();
+    let (epochs, from) = (&root.epochs[..], root.checkpoint);
+    let log = LogOfLastRun { segments, epochs, from, pages_path: files.1, buffers: &buffers };
     let mut is_listed = true;
     let redo = |page| {
         let Some(last) = tail.pages.last(page) else {

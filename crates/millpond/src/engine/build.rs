@@ -79,7 +79,8 @@ pub(super) fn build(
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
     let (lsns, table_bytes) = ((root.checkpoint, tail.end), tail.pages.bytes());
-    let pending = Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages, may_be_torn);
+    let pending =
+        Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages, may_be_torn, &vfs.clock);
     let hook = RedoHook::new(&pending, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
     let redo_capacity = redo_capacity(options, &root, &log);

@@ -4,6 +4,7 @@
 use super::Shared;
 use super::progress_file::Stage;
 use super::roster::Worker;
+use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
 use crate::recover::apply::{Replay, replay};
 use crate::recover::pending::Pending;
@@ -131,7 +132,10 @@ impl Shared {
             0 => (self.clock.cores() as usize).clamp(1, WORKERS_MAX),
             some => some,
         };
-        if from < end && !replay(job, workers)? {
+        task.pending.replay_runs(true);
+        let replayed = if from < end { replay(job, workers) } else { Ok(true) };
+        task.pending.replay_runs(false);
+        if !replayed? {
             return Ok(());
         }
         task.pending.all_done();
@@ -156,9 +160,22 @@ impl Shared {
     /// The thread of replay. A page that cannot be read may be readable later. Damage stays, and
     /// poisons: without the page the checkpoint could never move again.
     pub(super) fn replay_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
-        if task.pending.from < task.pending.end {
-            parker.park_for(HEAD_START);
+        if task.pending.from == task.pending.end {
+            return self.replay_again(task, parker);
         }
+        let pending = Arc::clone(&task.pending);
+        // Without it pages get their redo more slowly.
+        let caching = spawn_engine("millpond-cache", move || pending.cache_log());
+        parker.park_for(HEAD_START);
+        self.replay_again(task, parker);
+        task.pending.end_caching();
+        if let Ok(caching) = caching {
+            caching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    }
+
+    /// Replays until it has succeeded, or cannot.
+    fn replay_again(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
         while let Err(error) = self.replay(task) {
             if self.poison.is_set() || self.replaying.stop.load(Ordering::Acquire) {
                 break;

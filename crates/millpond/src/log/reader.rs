@@ -19,13 +19,14 @@ use super::segment::{Segment, Segments, file_offset};
 use crate::error::{Error, Result};
 use base::Lsn;
 use base::aligned::AlignedBuf;
+use base::aligned_vec::AlignedVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Blocks that one read fetches.
 const READ_BLOCKS: u64 = 512;
-/// The same for a reader that goes backwards: it has use for few of them.
-const READ_BLOCKS_BACKWARDS: u64 = 16;
+/// The same for a reader that goes backwards: mostly it has use for one group.
+const READ_BLOCKS_BACKWARDS: u64 = 2;
 /// Blocks that may be held when more are read: those of the longest group, and the blocks in which
 /// it begins and ends.
 const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
@@ -69,8 +70,10 @@ pub(crate) struct Scanner<'a> {
     lowest: Option<u64>,
     /// The blocks as they were read.
     blocks: AlignedBuf,
-    group: Vec<u8>,
+    group: AlignedVec,
     segment: Option<Arc<Segment>>,
+    /// Reads go through the page cache.
+    cached: bool,
     ahead: Option<ReadAhead>,
     /// The highest durable LSN that a valid block named.
     durable_named: Lsn,
@@ -94,16 +97,23 @@ impl<'a> Scanner<'a> {
             read_blocks: READ_BLOCKS,
             lowest: None,
             blocks: AlignedBuf::zeroed((read_blocks + HELD_BLOCKS_MAX) * BLOCK_BYTES),
-            group: Vec::new(),
+            group: AlignedVec::default(),
             segment: None,
+            cached: false,
             ahead: None,
             durable_named: Lsn::ZERO,
         }
     }
 
     /// A scanner for a caller that looks at single groups, mostly each before the last one, by
-    /// [`Scanner::seek`]. None of them lies below `from`.
-    pub(crate) fn backwards(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
+    /// [`Scanner::seek`]. None of them lies below `from`, and none is of this run. `buffer` is the
+    /// memory of another such scanner that is done.
+    pub(crate) fn backwards(
+        segments: &'a Segments,
+        epochs: &'a [EpochStart],
+        from: Lsn,
+        buffer: Option<AlignedBuf>,
+    ) -> Scanner<'a> {
         let read_blocks = READ_BLOCKS_BACKWARDS.min(segments.shape().blocks);
         let held_max = 2 * (read_blocks as usize + HELD_BLOCKS_MAX);
         Scanner {
@@ -116,12 +126,20 @@ impl<'a> Scanner<'a> {
             exhausted: false,
             read_blocks,
             lowest: Some(block_of(from)),
-            blocks: AlignedBuf::zeroed(held_max * BLOCK_BYTES),
-            group: Vec::new(),
+            blocks: buffer.unwrap_or_else(|| AlignedBuf::zeroed(held_max * BLOCK_BYTES)),
+            group: AlignedVec::default(),
             segment: None,
+            cached: true,
             ahead: None,
             durable_named: Lsn::ZERO,
         }
+    }
+
+    /// Takes the memory for another scanner. This one is done.
+    pub(crate) fn take_buffer(&mut self) -> AlignedBuf {
+        self.exhausted = true;
+        self.held.clear();
+        std::mem::replace(&mut self.blocks, AlignedBuf::zeroed(BLOCK_BYTES))
     }
 
     /// Makes the group at `at` the next one. REQUIRES: a scanner made by [`Scanner::backwards`].
@@ -195,7 +213,10 @@ impl<'a> Scanner<'a> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
-            self.segment = self.segments.find(number);
+            self.segment = match self.cached {
+                true => self.segments.find_cached(number),
+                false => self.segments.find(number),
+            };
         }
         let segment = self.segment.as_ref()?;
         Some(ReadRange::new(Arc::clone(segment), shape, block))
@@ -280,7 +301,7 @@ impl<'a> Scanner<'a> {
 
     /// Appends the next group, its header included, to `out` and returns its LSN. At the end of the
     /// log it returns `None` and appends nothing.
-    pub(crate) fn append_next(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+    pub(crate) fn append_next(&mut self, out: &mut AlignedVec) -> Result<Option<Lsn>> {
         let start = out.len();
         let found = self.locate(out);
         match found {
@@ -294,7 +315,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Does the work of [`Scanner::append_next`]. May leave part of a group in `out`.
-    fn locate(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+    fn locate(&mut self, out: &mut AlignedVec) -> Result<Option<Lsn>> {
         let start = out.len();
         loop {
             self.release();
@@ -334,7 +355,7 @@ impl<'a> Scanner<'a> {
 
     /// Appends `n` positions from `at` on to `out`. False if they do not lie in consecutive valid
     /// blocks.
-    fn gather(&mut self, at: Lsn, n: usize, epoch: u32, out: &mut Vec<u8>) -> Result<bool> {
+    fn gather(&mut self, at: Lsn, n: usize, epoch: u32, out: &mut AlignedVec) -> Result<bool> {
         let mut at = at;
         let mut left = n;
         while left > 0 {

@@ -64,7 +64,7 @@ impl SegmentShape {
     }
 
     /// Returns the length of a segment file.
-    fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         (1 + self.blocks) * BLOCK_BYTES as u64
     }
 
@@ -122,6 +122,8 @@ pub(crate) struct Segments {
     written: AtomicU64,
     /// The descriptors of that segment and the next, so that the log never waits for one.
     kept_open: Mutex<Vec<Arc<dyn File>>>,
+    /// Segments that were opened once more, for reads through the page cache.
+    cached: Mutex<BTreeMap<u64, Arc<Segment>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -186,6 +188,7 @@ impl Segments {
             files_lock: Mutex::new(()),
             written: AtomicU64::new(u64::MAX),
             kept_open: Mutex::default(),
+            cached: Mutex::default(),
             metrics: Arc::clone(metrics),
         })
     }
@@ -207,6 +210,24 @@ impl Segments {
             return None;
         }
         ready.get(&number).cloned()
+    }
+
+    /// As [`Segments::find`], with a file that is read through the page cache if it can be opened
+    /// so. REQUIRES: the segment is not written any more.
+    pub(crate) fn find_cached(&self, number: u64) -> Option<Arc<Segment>> {
+        if let Some(cached) = self.cached.lock().get(&number) {
+            return Some(Arc::clone(cached));
+        }
+        let segment = self.find(number)?;
+        let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+        let Ok(file) = self.vfs.disk.open(&segment.path, mode) else { return Some(segment) };
+        let cached = Arc::new(Segment { number, path: segment.path.clone(), file });
+        Some(Arc::clone(self.cached.lock().entry(number).or_insert(cached)))
+    }
+
+    /// Closes the files of [`Segments::find_cached`].
+    pub(crate) fn forget_cached(&self) {
+        self.cached.lock().clear();
     }
 
     /// Returns the numbers of all ready segments, ascending.

@@ -26,6 +26,12 @@ const CHUNKS_MIN: usize = 4;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
+/// Bits of the page number by which one pass of a sort goes.
+const DIGIT_BITS: u32 = 11;
+
+/// So many changes before its turn a change is brought into the processor's caches.
+const LOOK_AHEAD: usize = 32;
+
 /// The input of the second pass.
 pub(crate) struct Replay {
     pub(crate) pool: Arc<Pool>,
@@ -71,30 +77,98 @@ impl PartitionedChunk {
                 let Record::Page { page, prev, op } = record else { continue };
                 let start = self.chunk.offset_of(op);
                 let op = (start as u32, (start + op.len()) as u32);
-                self.changes[page.0 as usize % workers].push(PageChange { page, lsn, prev, op });
+                self.changes[worker_of(page, workers)].push(PageChange { page, lsn, prev, op });
             }
         }
     }
+}
+
+/// Returns the worker that applies the redo of a page. Neighbours go to one worker, whose reads of
+/// them the system can join.
+fn worker_of(page: PageNo, workers: usize) -> usize {
+    page.0 as usize / BATCH_PAGES % workers
 }
 
 /// The changes that a worker has collected.
 #[derive(Debug, Default)]
 struct ReplayWindow {
     chunks: Vec<Arc<PartitionedChunk>>,
-    /// Page number, index of a chunk, index of a change in it. Sorted, this brings the changes of a
-    /// page together, in order.
-    order: Vec<(PageNo, u32, u32)>,
+    /// Once sorted, the changes of a page are together, in order.
+    order: Vec<ChangePlace>,
+    /// Memory for sorting.
+    sorting: Vec<ChangePlace>,
     /// Bytes of the chunks.
     bytes: usize,
+}
+
+/// Where a change of a page is.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChangePlace {
+    page: PageNo,
+    /// Index of its chunk.
+    chunk: u32,
+    /// Index among the worker's changes in that chunk.
+    change: u32,
 }
 
 impl ReplayWindow {
     fn gather(&mut self, partitioned: Arc<PartitionedChunk>, worker: usize) {
         let index = self.chunks.len() as u32;
         let changes = partitioned.changes[worker].iter().enumerate();
-        self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
+        self.order.extend(changes.map(|(n, change)| ChangePlace {
+            page: change.page,
+            chunk: index,
+            change: n as u32,
+        }));
         self.bytes += partitioned.chunk.bytes().len();
         self.chunks.push(partitioned);
+    }
+
+    /// Sorts the changes by page. Those of a page keep their order.
+    fn sort(&mut self) {
+        let most = self.order.iter().map(|place| place.page.0).max().unwrap_or(0);
+        self.sorting.resize(self.order.len(), ChangePlace::default());
+        let mut shift = 0;
+        while shift < u32::BITS && most >> shift > 0 {
+            let digit = |place: &ChangePlace| (place.page.0 >> shift) as usize % (1 << DIGIT_BITS);
+            let mut ends = [0usize; 1 << DIGIT_BITS];
+            self.order.iter().for_each(|place| ends[digit(place)] += 1);
+            let mut end = 0;
+            for count in &mut ends {
+                end += std::mem::replace(count, end);
+            }
+            for place in &self.order {
+                let at = &mut ends[digit(place)];
+                self.sorting[*at] = *place;
+                *at += 1;
+            }
+            std::mem::swap(&mut self.order, &mut self.sorting);
+            shift += DIGIT_BITS;
+        }
+    }
+
+    /// Asks the processor for the memory of the changes that come soon after those from `from` on.
+    /// Each of them is a miss of its caches otherwise.
+    fn look_ahead(&self, worker: usize, from: usize, count: usize, pool: &Pool) {
+        let place = |n: usize| self.order.get(n);
+        for n in from..from + count {
+            if let Some(far) = place(n + 2 * LOOK_AHEAD) {
+                let changes = &self.chunks[far.chunk as usize].changes[worker];
+                base::prefetch::to_read(&changes[far.change as usize..], 1);
+            }
+            if let Some(near) = place(n + LOOK_AHEAD) {
+                base::prefetch::to_read(self.change(worker, near).1, 2);
+                if place(n + LOOK_AHEAD - 1).is_none_or(|before| before.page != near.page) {
+                    pool.prefetch(near.page);
+                }
+            }
+        }
+    }
+
+    fn change(&self, worker: usize, place: &ChangePlace) -> (PageChange, &[u8]) {
+        let partitioned = &self.chunks[place.chunk as usize];
+        let change = partitioned.changes[worker][place.change as usize];
+        (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
     }
 
     fn clear(&mut self, queue: &BoundedQueue<PartitionedChunk>) {
@@ -199,13 +273,12 @@ impl Replay {
         let window_pages = (self.pool.frame_count() / (8 * positions.len())).max(1);
         let mut window = ReplayWindow::default();
         loop {
-            // Apply what is collected rather than wait for the reader.
-            let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
-            if more.is_none() {
+            // A page is fetched, latched and copied once a window: a long one costs less.
+            if window.bytes >= self.window_bytes() {
                 self.apply(&mut window, worker, window_pages)?;
                 window.clear(queue);
             }
-            let Some(partitioned) = more.or_else(|| queue.take(worker)) else { break };
+            let Some(partitioned) = queue.take(worker) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
                 let before = positions[worker].swap(partitioned.chunk.from.0, Ordering::AcqRel);
                 base::check!(before <= partitioned.chunk.from.0, "replay goes back from {before}");
@@ -214,6 +287,8 @@ impl Replay {
             }
             window.gather(partitioned, worker);
         }
+        self.apply(&mut window, worker, window_pages)?;
+        window.clear(queue);
         abandoning.defuse();
         Ok(())
     }
@@ -225,27 +300,35 @@ impl Replay {
 
     /// Applies a window's changes page by page.
     fn apply(&self, window: &mut ReplayWindow, worker: usize, window_pages: usize) -> Result {
-        window.order.sort_unstable();
-        let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
+        window.sort();
         let mut changes = Vec::new();
-        for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
-            let pages = InReplay::begin(&self.pending, batch.iter().map(|page| page[0].0));
+        let mut image = Vec::new();
+        let mut batch = Vec::new();
+        let mut rest = &window.order[..];
+        let mut at = 0;
+        while !rest.is_empty() {
+            // The changes of the next pages, page by page.
+            batch.clear();
+            batch.extend(rest.chunk_by(|a, b| a.page == b.page).take(BATCH_PAGES.min(window_pages)));
+            rest = &rest[batch.iter().map(|page| page.len()).sum()..];
+            let pages = InReplay::begin(&self.pending, batch.iter().map(|page| page[0].page));
             self.pool.fetch_many(&pages.0, FetchHint::Replay)?;
-            for page in batch.iter().filter(|page| pages.0.binary_search(&page[0].0).is_ok()) {
+            for page in &batch {
+                window.look_ahead(worker, at, page.len(), &self.pool);
+                at += page.len();
+                if pages.0.binary_search(&page[0].page).is_err() {
+                    continue;
+                }
                 changes.clear();
-                changes.extend(page.iter().map(|&(_, chunk, change)| {
-                    let partitioned = &window.chunks[chunk as usize];
-                    let change = partitioned.changes[worker][change as usize];
-                    (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
-                }));
-                self.apply_to_page(&changes)?;
+                changes.extend(page.iter().map(|place| window.change(worker, place)));
+                self.apply_to_page(&changes, &mut image)?;
             }
         }
         Ok(())
     }
 
     /// Applies changes to a page. REQUIRES: all are of that page, in order.
-    fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result {
+    fn apply_to_page(&self, changes: &[(PageChange, &[u8])], image: &mut Vec<u8>) -> Result {
         let no = changes[0].0.page;
         base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
         base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");
@@ -254,7 +337,8 @@ impl Replay {
             return Ok(());
         }
         // A change that does not fit must leave nothing behind: a caller could complete the page.
-        let image = page.to_vec();
+        image.clear();
+        image.extend_from_slice(&page);
         let mut first_applied = None;
         for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
             let lsn = group[0].0.lsn;
@@ -275,7 +359,7 @@ impl Replay {
                 return self.complete(page);
             }
             if let Err(error) = self.apply_group(&mut page, group) {
-                page.copy_from_slice(&image);
+                page.copy_from_slice(image);
                 return Err(error);
             }
             first_applied.get_or_insert(lsn);

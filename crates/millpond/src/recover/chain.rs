@@ -8,7 +8,9 @@ use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::header;
 use crate::page::op::PageOp;
+use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader};
+use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use std::path::Path;
 
@@ -25,6 +27,21 @@ pub(crate) struct LogOfLastRun<'a> {
     pub(crate) from: Lsn,
     /// The `pages` file, for errors.
     pub(crate) pages_path: &'a Path,
+    /// Memory for readers. Without it each chain would begin with some hundred KiB of zeros.
+    pub(crate) buffers: &'a Mutex<Vec<AlignedBuf>>,
+}
+
+/// A reader of single groups, which gives its memory back at the end.
+struct ChainReader<'a> {
+    scanner: Scanner<'a>,
+    buffers: &'a Mutex<Vec<AlignedBuf>>,
+}
+
+impl Drop for ChainReader<'_> {
+    fn drop(&mut self) {
+        let blocks = self.scanner.take_buffer();
+        self.buffers.lock().push(blocks);
+    }
 }
 
 /// Where the redo of a page begins.
@@ -123,12 +140,13 @@ impl LogOfLastRun<'_> {
         if chain.start == ChainStart::Anew {
             bytes.fill(0);
         }
-        let mut reader = self.reader();
+        let mut reader = None;
         for step in chain.steps.iter().rev() {
             if chain.has_ops {
                 self.apply_ops(chain.page, step.lsn, &chain.ops[step.ops.0..step.ops.1], bytes)?;
             } else {
-                let records = self.group(&mut reader, chain.page, step.lsn)?;
+                let records =
+                    self.group(reader.get_or_insert_with(|| self.reader()), chain.page, step.lsn)?;
                 let mut again = Chain { steps: Vec::new(), ops: Vec::new(), has_ops: true, ..*chain };
                 again.add(step.lsn, records).map_err(|_| self.damaged(chain.page, step.lsn))?;
                 self.apply_ops(chain.page, step.lsn, &again.ops, bytes)?;
@@ -151,14 +169,16 @@ impl LogOfLastRun<'_> {
         Ok(())
     }
 
-    fn reader(&self) -> Scanner<'_> {
-        Scanner::backwards(self.segments, self.epochs, self.from)
+    fn reader(&self) -> ChainReader<'_> {
+        let buffer = self.buffers.lock().pop();
+        let scanner = Scanner::backwards(self.segments, self.epochs, self.from, buffer);
+        ChainReader { scanner, buffers: self.buffers }
     }
 
     /// Returns the records of the group at `at`.
-    fn group<'r>(&self, reader: &'r mut Scanner<'_>, page: PageNo, at: Lsn) -> Result<&'r [u8]> {
-        reader.seek(at)?;
-        match reader.next()? {
+    fn group<'r>(&self, reader: &'r mut ChainReader<'_>, page: PageNo, at: Lsn) -> Result<&'r [u8]> {
+        reader.scanner.seek(at)?;
+        match reader.scanner.next()? {
             Some(group) if group.lsn == at => Ok(group.records),
             _ => {
                 let what = format!("redo of {page:?} at LSN {at} is not a whole group");

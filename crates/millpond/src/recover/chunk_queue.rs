@@ -5,12 +5,13 @@ use crate::error::Result;
 use crate::log::group::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 use crate::log::reader::Scanner;
 use base::Lsn;
+use base::aligned_vec::AlignedVec;
 use base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a chunk, about.
-const CHUNK_BYTES: usize = 512 << 10;
+/// Bytes of a chunk, the last group included.
+const CHUNK_BYTES: usize = 2 << 20;
 /// The reader never waits while a taker has fewer chunks than this.
 const WAITING_MIN: usize = 4;
 
@@ -19,7 +20,7 @@ const WAITING_MIN: usize = 4;
 pub(crate) struct LogChunk {
     /// LSN at which the first group may begin.
     pub(crate) from: Lsn,
-    bytes: Vec<u8>,
+    bytes: AlignedVec,
     /// For each group its LSN, and where in `bytes` its records begin and end.
     groups: Vec<(Lsn, usize, usize)>,
 }
@@ -28,7 +29,7 @@ impl LogChunk {
     /// Reads the next chunk, up to `end` and not much longer than `most` bytes, in place of what it
     /// was. False: the log ends.
     pub(super) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
-        let most = most.clamp(1, CHUNK_BYTES);
+        let most = most.clamp(1, CHUNK_BYTES - GROUP_BYTES_MAX);
         self.bytes.clear();
         self.groups.clear();
         self.from = scanner.position();
@@ -146,13 +147,6 @@ impl<T> BoundedQueue<T> {
     pub(crate) fn end(&self) {
         self.mu.lock().ended = true;
         self.filled.notify_all();
-    }
-
-    /// Returns the next chunk for `taker`, if one is waiting.
-    pub(super) fn try_take(&self, taker: usize) -> Option<Arc<T>> {
-        let chunk = self.mu.lock().waiting[taker].pop_front()?;
-        self.taken.notify_one();
-        Some(chunk)
     }
 
     /// Waits for the next chunk for `taker`. Returns `None` at the end.

@@ -3,7 +3,7 @@
 
 use super::chain::ChainStart;
 use super::pending::Pending;
-use crate::buffer::{Arrival, ReadHook};
+use crate::buffer::{Arrival, ReadFor, ReadHook};
 use crate::error::{Error, Result};
 use crate::page::{Damage, header};
 use crate::planted::{Bug, planted};
@@ -70,7 +70,7 @@ impl ReadHook for RedoHook {
         page: PageNo,
         bytes: &mut [u8],
         verified: Result<(), Damage>,
-        for_replay: bool,
+        reader: ReadFor,
     ) -> Result<Arrival> {
         let image = self.usable(page, bytes, verified);
         if let Ok(lsn) = image {
@@ -87,20 +87,23 @@ impl ReadHook for RedoHook {
                 self.pending.done(page);
                 return Ok(Arrival::AsRead);
             }
-            Ok(_) if for_replay => return Ok(Arrival::Behind),
+            Ok(_) if reader != ReadFor::Content => return Ok(Arrival::Behind),
             // Most likely it is new, and replay will come to the change that makes it.
-            Err(_) if for_replay => {
+            Err(_) if reader == ReadFor::Replay => {
                 bytes.fill(0);
                 return Ok(Arrival::Behind);
             }
             Ok(lsn) => Some(lsn),
             Err(_) => None,
         };
-        let Some(chain) = self.pending.redo(page, last, lsn)? else {
+        let completed = self.pending.in_turn(|| -> Result<Option<Lsn>> {
+            let Some(chain) = self.pending.redo(page, last, lsn)? else { return Ok(None) };
+            base::check!(lsn.is_some() || chain.start == ChainStart::Anew, "{page:?} has redo for an image");
+            self.pending.apply(&chain, bytes).map(Some)
+        });
+        let Some(first) = completed? else {
             return image.map(|_| Arrival::AsRead);
         };
-        base::check!(lsn.is_some() || chain.start == ChainStart::Anew, "{page:?} has redo for an image");
-        let first = self.pending.apply(&chain, bytes)?;
         if planted(Bug::RedoNotDirty) {
             self.pending.done(page);
             return Ok(Arrival::AsRead);
@@ -120,6 +123,10 @@ impl ReadHook for RedoHook {
         let first = self.pending.apply(&chain, &mut image)?;
         bytes.copy_from_slice(&image);
         Ok(Some(first))
+    }
+
+    fn in_turn(&self, work: &mut dyn FnMut() -> Result) -> Result {
+        self.pending.in_turn(work)
     }
 
     fn is_pending(&self, page: PageNo) -> bool {

@@ -6,6 +6,8 @@ mod chunk_queue;
 pub(crate) mod end;
 pub(crate) mod hook;
 pub(crate) mod lists;
+pub(crate) mod log_cache;
 pub(crate) mod pending;
 pub(crate) mod redo_table;
+mod turns;
 pub(crate) mod undo;

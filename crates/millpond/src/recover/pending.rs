@@ -8,15 +8,19 @@
 //! is dirty first and leaves the table then (INV-29).
 
 use super::chain::{Chain, Followed, LogOfLastRun};
+use super::log_cache::LogUse;
 use super::redo_table::RedoTable;
+use super::turns::Turns;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::reader::EpochStart;
+use base::aligned::AlignedBuf;
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use vfs::Clock;
 
 /// The pages that lack redo.
 #[derive(Debug)]
@@ -31,6 +35,11 @@ pub(crate) struct Pending {
     /// Pages that lack redo may be torn and have no copy: the doublewrite was off.
     may_be_torn: bool,
     pages: Mutex<PendingPages>,
+    turns: Turns,
+    pub(super) log_use: LogUse,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Memory of readers of the log that are done.
+    buffers: Mutex<Vec<AlignedBuf>>,
 }
 
 #[derive(Debug)]
@@ -50,6 +59,7 @@ impl Pending {
         pages_path: PathBuf,
         table: RedoTable,
         may_be_torn: bool,
+        clock: &Arc<dyn Clock>,
     ) -> Arc<Pending> {
         Arc::new(Pending {
             log: Arc::clone(log),
@@ -59,6 +69,10 @@ impl Pending {
             pages_path,
             may_be_torn,
             pages: Mutex::new(PendingPages { table, in_replay: BTreeSet::new() }),
+            turns: Turns::new(clock),
+            log_use: LogUse::default(),
+            clock: Arc::clone(clock),
+            buffers: Mutex::default(),
         })
     }
 
@@ -95,6 +109,19 @@ impl Pending {
     /// Says that all redo has been applied: no page is pending.
     pub(crate) fn all_done(&self) {
         self.pages.lock().table = RedoTable::default();
+        self.buffers.lock().clear();
+        self.log.segments().forget_cached();
+    }
+
+    /// Completes a page by `work` when it is the calling thread's turn.
+    pub(super) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.log_use.begin();
+        self.turns.take(work)
+    }
+
+    /// Says that replay runs, or that it does not run now.
+    pub(crate) fn replay_runs(&self, runs: bool) {
+        self.turns.limit(runs);
     }
 
     fn log_of_last_run(&self) -> LogOfLastRun<'_> {
@@ -103,6 +130,7 @@ impl Pending {
             epochs: &self.epochs,
             from: self.from,
             pages_path: &self.pages_path,
+            buffers: &self.buffers,
         }
     }
 

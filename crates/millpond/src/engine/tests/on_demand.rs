@@ -2,6 +2,7 @@
 
 use super::{DIR, Rows, TREE, model, options, put, row, rows};
 use crate::btree::Tree;
+use crate::buffer::{FetchHint, Siblings};
 use crate::engine::Engine;
 use crate::engine::progress_file::Stage;
 use crate::error::{Error, Result};
@@ -81,6 +82,33 @@ fn pages_are_the_same_on_demand_and_in_order() {
         let (read, redo) = (figure(M::RecoveryReadBytes), figure(M::RecoveryRedoBytes));
         assert!(read < redo, "{read} of {redo} bytes were read before the database was open");
     }
+}
+
+/// A page that a scan had read ahead and that lacked redo was once taken for one that was still
+/// being read: whoever came to it waited for ever.
+#[test]
+fn a_scan_reads_pages_ahead_that_lack_redo() {
+    let (disk, tree) = killed(7);
+    let mut options = held_back();
+    options.tuning.frames = 512;
+    let open = || Engine::open(&disk.fork().vfs(2), Path::new(DIR), &options).unwrap();
+    let in_order = open();
+    in_order.shared.finish_replay().unwrap();
+    let expected = images(&in_order);
+    let engine = open();
+    engine.shared.replaying.stop();
+    let pool = &engine.store.pool;
+    drop(pool.fetch(tree.root).unwrap());
+    let stamp = pool.stamp(tree.root).unwrap();
+    let pages: Vec<_> = expected.keys().copied().filter(|page| !pool.holds(*page)).collect();
+    for pages in pages.chunks(8) {
+        let siblings = Siblings { pages: pages.to_vec(), parent: tree.root, stamp };
+        pool.read_ahead(&siblings, FetchHint::Normal);
+        for page in pages {
+            assert!(pool.fetch(*page).unwrap().read()[4..] == expected[page][..], "{page:?}");
+        }
+    }
+    assert!(engine.store.metrics.get(M::PagesReadAhead) > 0, "nothing was read ahead");
 }
 
 /// Replay is cut off four times, each time at a random operation of the disk.

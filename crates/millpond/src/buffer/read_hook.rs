@@ -1,0 +1,91 @@
+//! What the pool asks about a page that it has read: is it accepted, and does it lack redo?
+
+#[cfg(test)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::page::Damage;
+use base::{Lsn, PageNo};
+use std::fmt::Debug;
+#[cfg(test)]
+use std::path::PathBuf;
+
+/// What a page is that was just read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Complete as it was read.
+    AsRead,
+    /// Completed by redo that starts at this LSN: it enters the pool dirty.
+    Changed(Lsn),
+    /// It lacks redo. No caller sees it before [`ReadHook::catch_up`].
+    Behind,
+}
+
+/// Why a page is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFor {
+    /// Replay, which applies the redo that the page lacks. It may arrive behind.
+    Replay,
+    /// A caller. The page may arrive behind if its image is whole.
+    Caller,
+    /// Its content outside of the pool. It never arrives behind.
+    Content,
+}
+
+/// Checks a page that was just read, before any other thread sees it.
+pub(crate) trait ReadHook: Send + Sync + Debug {
+    /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
+    /// checksum and structure. An error refuses the page. Called with no latch held but that of the
+    /// new frame; may do I/O.
+    fn after_read(
+        &self,
+        page: PageNo,
+        bytes: &mut [u8],
+        verified: Result<(), Damage>,
+        reader: ReadFor,
+    ) -> Result<Arrival>;
+    /// Returns whether a page that cannot be read is accepted as a blank one. May do I/O.
+    fn needs_no_image(&self, _: PageNo) -> Result<bool> {
+        Ok(false)
+    }
+    /// Completes a page that arrived behind, unless it is complete by now. Returns the LSN of the
+    /// first redo that it applied. After an error the page is as before. Called with no latch held
+    /// but that of the frame; may do I/O.
+    fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
+        Ok(None)
+    }
+    /// Does `work`, which calls [`ReadHook::catch_up`], when it is this thread's turn. Called with
+    /// no latch held.
+    fn in_turn(&self, work: &mut dyn FnMut() -> Result) -> Result {
+        work()
+    }
+    /// Whether the page may lack redo, or replay may be about to read it.
+    fn is_pending(&self, _: PageNo) -> bool {
+        false
+    }
+    /// The page is in the pool and lacks nothing; if redo changed it, it is dirty.
+    fn is_current(&self, _: PageNo) {}
+}
+
+/// Accepts intact pages as they are and refuses damaged ones.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct RefuseDamage {
+    /// The file that errors name.
+    pub(crate) path: PathBuf,
+}
+
+#[cfg(test)]
+impl ReadHook for RefuseDamage {
+    fn after_read(
+        &self,
+        page: PageNo,
+        _: &mut [u8],
+        verified: Result<(), Damage>,
+        _: ReadFor,
+    ) -> Result<Arrival> {
+        match verified {
+            Ok(()) => Ok(Arrival::AsRead),
+            Err(damage) => Err(Error::corrupt(&self.path, format!("{page:?}: {damage}"))),
+        }
+    }
+}

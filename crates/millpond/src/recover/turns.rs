@@ -1,0 +1,144 @@
+//! Threads that complete pages from the log take turns, by the rules of [`pace::page_turns`].
+
+use base::sync::{Condvar, Mutex, thread_number};
+use pace::page_turns::{Grant, PageTurns, Ticket};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Clock;
+
+/// The turns of all threads.
+#[derive(Debug)]
+pub(super) struct Turns {
+    clock: Arc<dyn Clock>,
+    state: Mutex<TurnsState>,
+}
+
+#[derive(Debug)]
+struct TurnsState {
+    policy: PageTurns,
+    /// Turns whose threads have not begun them.
+    granted: BTreeMap<Ticket, Grant>,
+    /// Threads that wait for the beginning of their turn, each on a condition of its own.
+    waiting: BTreeMap<Ticket, Arc<Condvar>>,
+}
+
+impl TurnsState {
+    /// Grants what turns there may be, and wakes their threads.
+    fn grant(&mut self, now_us: u64) {
+        while let Some(grant) = self.policy.next(now_us) {
+            self.granted.insert(grant.ticket, grant);
+            if let Some(waiting) = self.waiting.get(&grant.ticket) {
+                waiting.notify_all();
+            }
+        }
+    }
+}
+
+impl Turns {
+    pub(super) fn new(clock: &Arc<dyn Clock>) -> Turns {
+        let policy = PageTurns::new(clock.cores());
+        let state = TurnsState { policy, granted: BTreeMap::new(), waiting: BTreeMap::new() };
+        Turns { clock: Arc::clone(clock), state: Mutex::new(state) }
+    }
+
+    /// Does `work` in a turn. REQUIRES: the caller has no turn, and `work` waits for no thread that
+    /// waits for a turn.
+    pub(super) fn take<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.await_turn();
+        let _ending = EndOfTurn { turns: self, begun_us: self.clock.now_us() };
+        work()
+    }
+
+    fn await_turn(&self) {
+        let mut state = self.state.lock();
+        let ticket = state.policy.ask(thread_number(), self.clock.now_us());
+        let own = Arc::new(Condvar::new());
+        state.waiting.insert(ticket, Arc::clone(&own));
+        state.grant(self.clock.now_us());
+        loop {
+            let Some(grant) = state.granted.get(&ticket).copied() else {
+                own.wait(&mut state);
+                continue;
+            };
+            let early_us = grant.at_us.saturating_sub(self.clock.now_us());
+            if early_us == 0 || !state.policy.is_limited() {
+                break;
+            }
+            own.wait_for(&mut state, Duration::from_micros(early_us));
+        }
+        state.granted.remove(&ticket);
+        state.waiting.remove(&ticket);
+    }
+
+    /// Says that replay runs, or that it does not: then the time of turns is not limited.
+    pub(super) fn limit(&self, limited: bool) {
+        let mut state = self.state.lock();
+        state.policy.limit(limited, self.clock.now_us());
+        state.waiting.values().for_each(|waiting| waiting.notify_all());
+    }
+}
+
+/// Ends a turn, also after a panic.
+struct EndOfTurn<'t> {
+    turns: &'t Turns,
+    begun_us: u64,
+}
+
+impl Drop for EndOfTurn<'_> {
+    fn drop(&mut self) {
+        let now_us = self.turns.clock.now_us();
+        let mut state = self.turns.state.lock();
+        state.policy.end(now_us.saturating_sub(self.begun_us), now_us);
+        state.grant(now_us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use vfs::mem::ManualClock;
+
+    /// Two cores: one turn at a time.
+    #[test]
+    fn a_thousand_threads_get_their_turns_one_at_a_time() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let turns = Arc::new(Turns::new(&clock));
+        let (inside, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        let threads: Vec<_> = (0..1000)
+            .map(|n| {
+                let (turns, inside, done) = (Arc::clone(&turns), Arc::clone(&inside), Arc::clone(&done));
+                base::sync::spawn("caller", move || {
+                    for _ in 0..3 {
+                        turns.take(|| {
+                            assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two turns at a time");
+                            done.fetch_add(1, Ordering::AcqRel);
+                            inside.fetch_sub(1, Ordering::AcqRel);
+                        });
+                        if n % 100 == 0 {
+                            turns.limit(n % 200 == 0);
+                        }
+                    }
+                })
+            })
+            .map(|thread| thread.unwrap())
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(done.load(Ordering::Acquire), 3000);
+        let state = turns.state.lock();
+        assert!(state.waiting.is_empty() && state.granted.is_empty());
+    }
+
+    #[test]
+    fn a_panic_in_a_turn_ends_it() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let turns = Arc::new(Turns::new(&clock));
+        let theirs = Arc::clone(&turns);
+        let thread = base::sync::spawn("caller", move || theirs.take(|| panic!("in a turn"))).unwrap();
+        thread.join().unwrap_err();
+        assert_eq!(turns.take(|| 5), 5);
+    }
+}

@@ -36,8 +36,7 @@ pub struct HistorySample {
     pub waiting: u64,
     /// Everything that could be purged waits for the oldest snapshot.
     pub held: bool,
-    /// Two steps in a row should have spilled undo, but none could be spilled, or there was no disk
-    /// space.
+    /// What [`VainSteps::count`] returned.
     pub cannot_spill: bool,
 }
 
@@ -81,6 +80,46 @@ pub fn plan(sample: &HistorySample) -> HistoryPlan {
     }
 }
 
+/// What a step did, which moves undo to files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It was not to move any.
+    Idle,
+    /// It moved some.
+    Moved,
+    /// It found none that could be moved.
+    Nothing,
+    /// It found no disk space.
+    Failed,
+}
+
+/// Steps in a row that should have moved undo, and moved none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VainSteps {
+    /// The end of the log at the first of them.
+    first: Option<u64>,
+}
+
+impl VainSteps {
+    /// Counts a step. Then the log ends at `end`, and is durable up to `durable`. Returns whether
+    /// undo cannot be moved.
+    ///
+    /// One step in vain does not say so. There may have been no space just now, or the undo was not
+    /// durable yet. Until it is, other steps do not say so either: many writers at their limit take
+    /// steps within microseconds.
+    pub fn count(&mut self, step: Step, end: u64, durable: u64) -> bool {
+        if matches!(step, Step::Idle | Step::Moved) {
+            self.first = None;
+            return false;
+        }
+        let Some(first) = self.first else {
+            self.first = Some(end);
+            return false;
+        };
+        step == Step::Failed || first <= durable
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +127,20 @@ mod tests {
     use std::fmt::Write;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_step_in_vain_counts_when_what_was_there_is_durable() {
+        let mut steps = VainSteps::default();
+        assert!(!steps.count(Step::Nothing, 100, 50), "the first one");
+        assert!((0..9).all(|n| !steps.count(Step::Nothing, 101 + n, 99)), "many writers at once");
+        assert!(steps.count(Step::Nothing, 200, 100), "all that the first one saw is durable");
+        assert!(!steps.count(Step::Moved, 200, 100));
+        assert!(!steps.count(Step::Failed, 200, 100), "the first one again");
+        assert!(steps.count(Step::Failed, 210, 100), "space does not come from durability");
+        assert!(!steps.count(Step::Idle, 210, 100));
+        assert!(!steps.count(Step::Nothing, 210, 210));
+        assert!(steps.count(Step::Nothing, 220, 220), "it was durable at once");
+    }
 
     /// Simulates phases of (steps, MiB of undo a step, whether a snapshot is held). Without a
     /// snapshot purge frees 20 MiB a step; at most 30 MiB a step are spilled. Prints at the end of

@@ -11,10 +11,11 @@ use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
+use base::sync::Mutex;
 use base::sync::Unparker;
-use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
-use pace::history::{HistoryPlan, HistorySample, plan, spill_threshold};
+use pace::history::{HistoryPlan, HistorySample, Step, VainSteps, plan, spill_threshold};
 
 /// About how many bytes of chunks are written at once.
 const WRITE_BYTES: usize = 4 << 20;
@@ -32,8 +33,8 @@ pub(crate) struct HistoryLimits {
     pub(crate) files: u64,
     /// From this many undo bytes on, the limits are checked.
     threshold: AtomicU64,
-    /// Whether the last step found nothing to move, or no space.
-    blocked: AtomicBool,
+    /// The steps that moved nothing.
+    vain: Mutex<VainSteps>,
     /// Wakes the thread that checks the limits.
     thread: Unparker,
 }
@@ -54,7 +55,7 @@ impl HistoryLimits {
             locks: (memory / 2).max(least),
             files,
             threshold,
-            blocked: AtomicBool::new(false),
+            vain: Mutex::new(VainSteps::default()),
             thread,
         }
     }
@@ -123,16 +124,15 @@ impl Txns {
         let HistoryPlan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;
         let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
-        let blocked = wanted && !matches!(moved, Ok(true));
-        let before = self.limits.blocked.swap(blocked, Ordering::Relaxed);
-        // What could not be moved one step ago, because it was not durable yet, may have been moved
-        // now. So a snapshot expires only for what could not be moved twice.
-        let after = HistorySample {
-            files: journal.bytes_in_use(),
-            held,
-            cannot_spill: blocked && before,
-            ..self.past()
+        let step = match &moved {
+            _ if !wanted => Step::Idle,
+            Ok(true) => Step::Moved,
+            Ok(false) => Step::Nothing,
+            Err(_) => Step::Failed,
         };
+        let (end, durable) = (self.store.log.reserved_lsn(), self.store.log.durable_lsn());
+        let cannot_spill = self.limits.vain.lock().count(step, end.0, durable.0);
+        let after = HistorySample { files: journal.bytes_in_use(), held, cannot_spill, ..self.past() };
         let expire = plan(&after).expire_oldest;
         if expire && oldest.is_some_and(|oldest| self.snapshots.expire_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);

@@ -5,17 +5,28 @@
 //! all threads did so at once, replay would stand still, and no transaction would get all of its
 //! pages soon. So threads take turns, a turn for each page:
 //!
-//! - The thread that had a turn last is first. So one transaction gets all of its pages, commits,
-//!   and the next one follows. A thread that has waited for a second is before all others.
+//! - Eight threads for each core are active at a time, others wait until one is active no more.
+//!   The one that has been active longest is first: it has a turn whenever it needs one. So its
+//!   transaction gets all of its pages and commits. The others have turns too, one at a time for
+//!   two cores. A thread is active until it has not asked for a turn for a while: it has committed,
+//!   or waits for a lock. After two seconds it makes room in any case.
 //! - While replay runs, turns take a part of the time only. Each of the first transactions needs
-//!   many turns, so there is a stock of time at the beginning.
+//!   many turns, so there is a stock of time at the beginning; half of it is for the first thread.
 
-use std::collections::BTreeMap;
-
-/// A thread that has waited so long is before all others, microseconds.
-const LONG_WAIT_US: u64 = 1_000_000;
+/// Threads that are active at a time, for each core.
+const ACTIVE_A_CORE: usize = 8;
+/// A thread that has not asked for a turn for so long is active no more, microseconds. Beside
+/// replay a page comes from the device in 5 to 10 milliseconds.
+const IDLE_US: u64 = 100_000;
+/// A thread that has been active for so long makes room for others, microseconds.
+const ACTIVE_US: u64 = 2_000_000;
 /// The time that turns may take before their part counts, microseconds.
-const STOCK_US: f64 = 200_000.0;
+const STOCK_US: f64 = 500_000.0;
+/// So much of it is for the first thread alone, microseconds.
+const FIRST_US: f64 = 250_000.0;
+/// The time by which turns may exceed their part, microseconds. A turn that waits for the device
+/// longer than that takes no time of the cores.
+const DEBT_US: f64 = 50_000.0;
 /// The part of the cores' time that turns may take.
 const PART: f64 = 0.15;
 
@@ -36,7 +47,23 @@ pub struct Grant {
 struct Waiting {
     ticket: Ticket,
     thread: usize,
+}
+
+/// An active thread.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    thread: usize,
+    /// Since when.
     since_us: u64,
+    /// When its last turn ended. `None`: it waits for one, or has one.
+    idle_since_us: Option<u64>,
+}
+
+impl Active {
+    /// Returns when it makes room for others, microseconds, if it does not ask for a turn before.
+    fn over_us(&self) -> Option<u64> {
+        Some((self.idle_since_us? + IDLE_US).min(self.since_us + ACTIVE_US))
+    }
 }
 
 /// The turns of all threads.
@@ -46,11 +73,10 @@ pub struct PageTurns {
     tickets: u64,
     /// In the order in which they came.
     waiting: Vec<Waiting>,
-    /// Turns that have been granted and have not ended.
-    granted: u32,
-    /// Which turn each thread had last.
-    last: BTreeMap<usize, u64>,
-    turns: u64,
+    /// The one that has been active longest is first.
+    active: Vec<Active>,
+    /// Threads that have a turn and were not the first when it was granted.
+    others: Vec<usize>,
     /// The time that turns may take now, microseconds, and when it was so. `None`: any time.
     budget: Option<(f64, u64)>,
 }
@@ -59,8 +85,8 @@ impl PageTurns {
     /// Turns on a machine with so many cores. Their time is not limited.
     #[must_use]
     pub fn new(cores: u32) -> PageTurns {
-        let (waiting, last) = (Vec::new(), BTreeMap::new());
-        PageTurns { cores: cores.max(1), tickets: 0, waiting, granted: 0, last, turns: 0, budget: None }
+        let (waiting, active) = (Vec::new(), Vec::new());
+        PageTurns { cores: cores.max(1), tickets: 0, waiting, active, others: Vec::new(), budget: None }
     }
 
     /// From now on the time of turns is limited, or not.
@@ -75,41 +101,70 @@ impl PageTurns {
     }
 
     /// A thread asks for a turn.
-    pub fn ask(&mut self, thread: usize, now_us: u64) -> Ticket {
+    pub fn ask(&mut self, thread: usize) -> Ticket {
         let ticket = Ticket(self.tickets);
         self.tickets += 1;
-        self.waiting.push(Waiting { ticket, thread, since_us: now_us });
+        self.waiting.push(Waiting { ticket, thread });
+        if let Some(active) = self.active_mut(thread) {
+            active.idle_since_us = None;
+        }
         ticket
     }
 
-    /// Grants the next turn, if there may be one. To be asked after [`PageTurns::ask`] and after
-    /// [`PageTurns::end`].
+    /// Grants the next turn, if there may be one. To be asked after [`PageTurns::ask`], after
+    /// [`PageTurns::end`] and at [`PageTurns::look_us`].
     pub fn next(&mut self, now_us: u64) -> Option<Grant> {
-        // The other cores are for replay and for threads that have their pages.
-        if self.granted >= (self.cores / 2).max(1) {
-            return None;
-        }
-        let first = self.waiting.first()?;
-        let index = if now_us.saturating_sub(first.since_us) >= LONG_WAIT_US {
-            0
-        } else {
-            // The first of those that are equal.
-            let rank = |n: &usize| self.last.get(&self.waiting[*n].thread).copied().unwrap_or(0);
-            (0..self.waiting.len()).rev().max_by_key(rank)?
+        self.choose_active(now_us);
+        let place = |active: &Active| self.waiting.iter().position(|w| w.thread == active.thread);
+        let first = self.active.first().and_then(place);
+        let index = match first {
+            Some(index) => index,
+            // The other cores are for replay and for threads that have their pages.
+            None if self.others.len() >= (self.cores / 2).max(1) as usize => return None,
+            None => self.active.iter().find_map(place)?,
         };
-        let Waiting { ticket, thread, .. } = self.waiting.remove(index);
-        self.granted += 1;
-        self.turns += 1;
-        self.last.insert(thread, self.turns);
-        Some(Grant { ticket, at_us: now_us + self.missing_us(now_us) })
+        let Waiting { ticket, thread } = self.waiting.remove(index);
+        let reserve_us = if first.is_some() { 0.0 } else { FIRST_US };
+        self.others.extend(first.is_none().then_some(thread));
+        Some(Grant { ticket, at_us: now_us + self.missing_us(reserve_us, now_us) })
     }
 
-    /// A turn has ended. It took `us` microseconds.
-    pub fn end(&mut self, us: u64, now_us: u64) {
-        self.granted = self.granted.saturating_sub(1);
-        if self.budget.is_some() {
-            self.budget = Some((self.budget_at(now_us) - us as f64, now_us));
+    /// Removes threads that are active no more, and lets those that have waited longest be active.
+    fn choose_active(&mut self, now_us: u64) {
+        self.active.retain(|active| active.over_us().is_none_or(|over_us| now_us < over_us));
+        for waiting in &self.waiting {
+            if self.active.len() == self.cores as usize * ACTIVE_A_CORE {
+                break;
+            }
+            if self.active.iter().all(|active| active.thread != waiting.thread) {
+                let (thread, since_us) = (waiting.thread, now_us);
+                self.active.push(Active { thread, since_us, idle_since_us: None });
+            }
         }
+    }
+
+    /// Returns when [`PageTurns::next`] can grant a turn to a thread that waits now, even if none
+    /// is asked for and none ends before. Microseconds.
+    #[must_use]
+    pub fn look_us(&self) -> Option<u64> {
+        self.active.iter().filter_map(Active::over_us).min()
+    }
+
+    /// A turn of this thread has ended. It took `us` microseconds.
+    pub fn end(&mut self, thread: usize, us: u64, now_us: u64) {
+        self.others.retain(|&other| other != thread);
+        if let Some(active) = self.active_mut(thread) {
+            active.idle_since_us = Some(now_us);
+        }
+        self.choose_active(now_us);
+        if self.budget.is_some() {
+            let left_us = self.budget_at(now_us) - us as f64;
+            self.budget = Some((left_us.max(-DEBT_US), now_us));
+        }
+    }
+
+    fn active_mut(&mut self, thread: usize) -> Option<&mut Active> {
+        self.active.iter_mut().find(|active| active.thread == thread)
     }
 
     /// Returns what turns may take, microseconds.
@@ -118,9 +173,9 @@ impl PageTurns {
         (budget + now_us.saturating_sub(at_us) as f64 * self.a_us()).min(STOCK_US)
     }
 
-    /// Returns after how many microseconds turns may take time again.
-    fn missing_us(&self, now_us: u64) -> u64 {
-        ((-self.budget_at(now_us)).max(0.0) / self.a_us()).ceil() as u64
+    /// Returns after how many microseconds turns may take so much time.
+    fn missing_us(&self, reserve_us: f64, now_us: u64) -> u64 {
+        ((reserve_us - self.budget_at(now_us)).max(0.0) / self.a_us()).ceil() as u64
     }
 
     /// Returns what turns may take a microsecond, microseconds.
@@ -132,95 +187,159 @@ impl PageTurns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use expect_test::expect;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    /// Asks for a turn for each of the threads, and returns the threads in the order of their turns
-    /// of `us` microseconds each.
-    fn order(turns: &mut PageTurns, threads: &[usize], now_us: u64, us: u64) -> Vec<usize> {
-        let tickets: BTreeMap<_, _> = threads.iter().map(|&n| (turns.ask(n, now_us), n)).collect();
-        let mut order = Vec::new();
-        while let Some(grant) = turns.next(now_us) {
-            order.push(tickets[&grant.ticket]);
-            turns.end(us, now_us);
+    /// Turns of 16 threads, whose transactions need `pages` pages each. A thread reads each page
+    /// for `read_us`, then completes it in a turn of `turn_us`. Returns when each thread had all of
+    /// its pages, milliseconds, in this order.
+    fn ends(turns: &mut PageTurns, pages: u32, read_us: u64, turn_us: u64) -> Vec<u64> {
+        let mut left = [pages; 16];
+        // When each thread will have read its next page, and who has the turn until when.
+        let mut reads: Vec<(u64, usize)> = (0..16).map(|thread| (read_us, thread)).collect();
+        let (mut owners, mut running, mut ends) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let mut now_us = 0;
+        while ends.len() < 16 {
+            reads.sort_unstable();
+            let read = reads.first().map(|&(at_us, _)| at_us);
+            let turn = running.first().map(|&(at_us, _)| at_us);
+            let look = turns.look_us().map(|at_us| at_us.max(now_us + 1));
+            now_us = [read, turn, look].into_iter().flatten().min().expect("something happens");
+            if turn == Some(now_us) {
+                let (_, thread) = running.pop_first().unwrap();
+                turns.end(thread, turn_us, now_us);
+                left[thread] -= 1;
+                match left[thread] {
+                    0 => ends.push(now_us / 1000),
+                    _ => reads.push((now_us + read_us, thread)),
+                }
+            } else if read == Some(now_us) {
+                let (_, thread) = reads.remove(0);
+                owners.insert(turns.ask(thread), thread);
+            }
+            while let Some(grant) = turns.next(now_us) {
+                running.insert((grant.at_us.max(now_us) + turn_us, owners[&grant.ticket]));
+            }
         }
-        order
+        ends
     }
 
     #[test]
-    fn who_had_a_turn_last_is_first() {
+    fn the_first_transactions_get_all_of_their_pages_soon() {
+        // 60 pages of 100 changes: 16 transactions together have 0.34 s of turns.
+        let work = ends(&mut PageTurns::new(2), 60, 8_000, 350);
+        expect!["[501, 501, 501, 501, 502, 502, 502, 503, 503, 503, 504, 504, 504, 505, 505, 505]"]
+            .assert_eq(&format!("{work:?}"));
+        // 60 pages of 400 changes, beside replay.
         let mut turns = PageTurns::new(2);
-        assert_eq!(order(&mut turns, &[7, 8, 9], 0, 1), [7, 8, 9], "nobody had one: in their order");
-        assert_eq!(order(&mut turns, &[8, 7, 9], 10, 1), [9, 8, 7]);
-        assert_eq!(order(&mut turns, &[5, 8], 20, 1), [8, 5], "a new one is last");
+        turns.limit(true, 0);
+        let work = ends(&mut turns, 60, 2_000, 3_000);
+        expect![
+            "[300, 579, 797, 1289, 1854, 2582, 2960, 3774, 4622, 4985, 5454, 5832, 6215, 7484, 7857, 8449]"
+        ]
+        .assert_eq(&format!("{work:?}"));
     }
 
-    #[test]
-    fn a_transaction_gets_all_of_its_pages_before_the_next_one() {
-        let mut turns = PageTurns::new(2);
-        let mut owner = BTreeMap::new();
-        let mut ask = |turns: &mut PageTurns, thread| owner.insert(turns.ask(thread, 0), thread);
-        // While a thread has a turn, the others wait; it asks again as soon as it can.
-        (0..16).for_each(|thread| {
-            ask(&mut turns, thread);
-        });
-        let mut pages = [0; 16];
-        let mut running = turns.next(0).unwrap();
-        while pages.iter().all(|done| *done < 60) {
-            assert_eq!(turns.next(0), None, "one at a time");
-            turns.end(300, 0);
-            let next = turns.next(0).unwrap();
-            let thread = owner[&running.ticket];
-            pages[thread] += 1;
-            owner.insert(turns.ask(thread, 0), thread);
-            running = next;
-        }
-        // Two threads: while one works between two turns, the other one has a turn.
-        assert_eq!(pages.iter().filter(|done| **done > 1).count(), 2, "{pages:?}");
-    }
-
+    /// Each thread asks again as soon as its turn is over.
     #[test]
     fn nobody_waits_for_ever() {
-        let mut turns = PageTurns::new(2);
-        order(&mut turns, &[1], 0, 1);
-        let old = turns.ask(2, 0);
-        turns.ask(1, 1);
-        assert_ne!(turns.next(LONG_WAIT_US - 1).unwrap().ticket, old);
-        turns.end(1, LONG_WAIT_US - 1);
-        turns.ask(1, LONG_WAIT_US - 1);
-        assert_eq!(turns.next(LONG_WAIT_US).unwrap().ticket, old);
+        for threads in [3, 100] {
+            let mut turns = PageTurns::new(2);
+            let mut owner: BTreeMap<_, _> = (0..threads).map(|thread| (turns.ask(thread), thread)).collect();
+            let mut had = BTreeMap::new();
+            let mut now_us = 0;
+            while had.len() < threads {
+                let mut running = Vec::new();
+                while let Some(grant) = turns.next(now_us) {
+                    running.push(owner[&grant.ticket]);
+                }
+                assert!((1..=2).contains(&running.len()), "the first one and another one: {running:?}");
+                now_us += 10_000;
+                for thread in running {
+                    had.entry(thread).or_insert(now_us);
+                    turns.end(thread, 10_000, now_us);
+                    owner.insert(turns.ask(thread), thread);
+                }
+            }
+            let last_us = had.values().copied().max().unwrap();
+            assert!(last_us <= threads as u64 * ACTIVE_US, "{threads} threads: {last_us} us");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_does_not_ask_makes_room() {
+        // One core: eight are active.
+        let mut turns = PageTurns::new(1);
+        let next = |turns: &mut PageTurns, now_us| turns.next(now_us).map(|grant| grant.ticket);
+        let tickets: Vec<_> = (0..9).map(|thread| turns.ask(thread)).collect();
+        assert_eq!(next(&mut turns, 0), Some(tickets[0]), "the first one");
+        assert_eq!(next(&mut turns, 0), Some(tickets[1]), "another one");
+        assert_eq!(next(&mut turns, 0), None, "one other at a time");
+        turns.end(0, 100, 100);
+        let again = turns.ask(0);
+        assert_eq!(next(&mut turns, 100), Some(again), "the first one never waits");
+        turns.end(0, 100, 200);
+        for (thread, ticket) in (1..8).zip(&tickets[2..8]) {
+            turns.end(thread, 100, 200);
+            assert_eq!(next(&mut turns, 200), Some(*ticket));
+        }
+        turns.end(7, 100, 200);
+        assert_eq!(next(&mut turns, 200), None, "eight are active, and will ask again");
+        assert_eq!(turns.look_us(), Some(200 + IDLE_US));
+        let second = turns.ask(1);
+        assert_eq!(next(&mut turns, 199 + IDLE_US), Some(second));
+        assert_eq!(next(&mut turns, 199 + IDLE_US), None);
+        // The second one is first now.
+        turns.end(1, 100, 200 + IDLE_US);
+        let second = turns.ask(1);
+        assert_eq!(next(&mut turns, 200 + IDLE_US), Some(second));
+        assert_eq!(next(&mut turns, 200 + IDLE_US), Some(tickets[8]));
     }
 
     #[test]
     fn turns_take_a_part_of_the_time_while_replay_runs() {
-        for (cores, most) in [(1, 1), (2, 1), (8, 4)] {
+        for (cores, most) in [(1, 2), (2, 2), (8, 5)] {
             let mut turns = PageTurns::new(cores);
             (0..9).for_each(|thread| {
-                turns.ask(thread, 0);
+                turns.ask(thread);
             });
             let granted = std::iter::from_fn(|| turns.next(0)).count();
             assert_eq!(granted, most, "{cores} cores");
         }
         let mut turns = PageTurns::new(2);
+        let turn = |turns: &mut PageTurns, now_us, us| {
+            turns.ask(1);
+            let at_us = turns.next(now_us).unwrap().at_us;
+            turns.end(1, us, at_us + us);
+            at_us
+        };
         // Before replay begins any time will do.
-        order(&mut turns, &[1], 0, 10_000_000);
-        turns.limit(true, 0);
-        let (mut now_us, mut taken_us) = (0, 0);
-        while now_us < 10_000_000 {
-            turns.ask(1, now_us);
-            now_us = turns.next(now_us).unwrap().at_us + 500;
-            turns.end(500, now_us);
+        turn(&mut turns, 0, 10_000_000);
+        turns.limit(true, 10_000_000);
+        let (mut now_us, mut taken_us) = (10_000_000, 0);
+        while now_us < 20_000_000 {
+            now_us = turn(&mut turns, now_us, 500) + 500;
             taken_us += 500;
         }
         // 0.3 of the time, and the stock.
-        assert!((3_150_000..=3_210_000).contains(&taken_us), "{taken_us} us");
-        // A pause fills the stock, and no more.
-        turns.ask(1, 90_000_000);
-        assert_eq!(turns.next(90_000_000).unwrap().at_us, 90_000_000);
-        turns.end(260_000, 90_000_000);
-        turns.ask(1, 90_000_000);
-        assert_eq!(turns.next(90_000_000).unwrap().at_us, 90_200_000);
-        turns.end(0, 90_200_000);
-        turns.limit(false, 90_200_000);
-        turns.ask(1, 90_200_000);
-        assert_eq!(turns.next(90_200_000).unwrap().at_us, 90_200_000, "replay has ended");
+        assert!((3_450_000..=3_510_000).contains(&taken_us), "{taken_us} us");
+        // A pause fills the stock, and no more. A long turn counts for little more.
+        assert_eq!(turn(&mut turns, 90_000_000, 2_000_000), 90_000_000);
+        assert_eq!(turn(&mut turns, 92_000_000, 0), 92_000_000 + (DEBT_US / 0.3) as u64 + 1);
+        turns.limit(false, 92_000_000);
+        assert_eq!(turn(&mut turns, 92_000_000, 0), 92_000_000, "replay has ended");
+    }
+
+    #[test]
+    fn the_others_leave_a_part_of_the_stock_to_the_first_one() {
+        let mut turns = PageTurns::new(2);
+        turns.limit(true, 0);
+        let [_, other] = [1, 2].map(|thread| turns.ask(thread));
+        turns.next(0).unwrap();
+        turns.end(1, 300_000, 0);
+        let grant = turns.next(0).unwrap();
+        assert_eq!(grant, Grant { ticket: other, at_us: ((FIRST_US - 200_000.0) / 0.3) as u64 + 1 });
+        let first = turns.ask(1);
+        assert_eq!(turns.next(0), Some(Grant { ticket: first, at_us: 0 }));
     }
 }

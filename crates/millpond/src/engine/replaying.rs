@@ -23,6 +23,9 @@ const WORKERS_MAX: usize = 4;
 /// Replay begins so much later than the callers: the catalog and the pages of the first
 /// transactions are not read behind the many pages that replay reads at once.
 const HEAD_START: Duration = Duration::from_millis(100);
+/// Replay lets the log be read into the page cache first, for so long at most, microseconds.
+const CACHING_US_MOST: u64 = 1_000_000;
+const CACHING_POLL: Duration = Duration::from_millis(5);
 
 /// Pause after a failure that may pass.
 const RETRY: Duration = Duration::from_millis(500);
@@ -166,7 +169,12 @@ impl Shared {
         let pending = Arc::clone(&task.pending);
         // Without it pages get their redo more slowly.
         let caching = spawn_engine("millpond-cache", move || pending.cache_log());
-        parker.park_for(HEAD_START);
+        let begun_us = self.clock.now_us();
+        let mut is_awaited = parker.park_for(HEAD_START);
+        let may_wait = || task.pending.is_caching() && self.clock.now_us() < begun_us + CACHING_US_MOST;
+        while !is_awaited && may_wait() {
+            is_awaited = parker.park_for(CACHING_POLL);
+        }
         self.replay_again(task, parker);
         task.pending.end_caching();
         if let Ok(caching) = caching {

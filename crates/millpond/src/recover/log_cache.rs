@@ -4,12 +4,17 @@
 
 use super::pending::Pending;
 use crate::log::block::block_of;
+use base::aligned::{AlignedBuf, IO_ALIGN};
 use base::sync::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The log is read into the page cache if it takes at most this part (1/n) of the memory.
 const MEMORY_PART: u64 = 4;
 /// The system is asked for so much at a time, bytes: some systems read no more for one request.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Pieces that are read at a time. With more of them a read of a page would wait behind them all.
+const PIECES_AT_ONCE: usize = 8;
 
 /// Whether somebody has use for the log in memory.
 #[derive(Debug, Default)]
@@ -22,7 +27,11 @@ pub(super) struct LogUse {
 enum LogUseState {
     #[default]
     Unused,
+    /// Somebody needs the log at random places.
     Used,
+    /// It is being read.
+    Reading,
+    /// It has been read, or is not read any more.
     Over,
 }
 
@@ -34,6 +43,18 @@ impl LogUse {
             *state = LogUseState::Used;
             self.changed.notify_all();
         }
+    }
+
+    /// Waits until somebody needs the log. Returns false if nobody will.
+    fn await_use(&self) -> bool {
+        let mut state = self.state.lock();
+        while *state == LogUseState::Unused {
+            self.changed.wait(&mut state);
+        }
+        if *state == LogUseState::Used {
+            *state = LogUseState::Reading;
+        }
+        *state == LogUseState::Reading
     }
 
     /// Says that it is not any more.
@@ -51,17 +72,15 @@ impl Pending {
     /// Reads the log into the page cache once a page needs it at random places. Returns when that
     /// is done, or at [`Pending::end_caching`]. What it cannot do costs only time.
     pub(crate) fn cache_log(&self) {
-        {
-            let mut state = self.log_use.state.lock();
-            while *state == LogUseState::Unused {
-                self.log_use.changed.wait(&mut state);
-            }
-        }
-        if self.end.since(self.from) > self.clock.memory_bytes() / MEMORY_PART {
+        let _ending = EndOfReading(&self.log_use);
+        let is_short = self.end.since(self.from) <= self.clock.memory_bytes() / MEMORY_PART;
+        if !is_short || !self.log_use.await_use() {
             return;
         }
         let segments = self.log.segments();
         let shape = segments.shape();
+        let mut reading = VecDeque::new();
+        let mut last = AlignedBuf::zeroed(IO_ALIGN);
         // The chain of a page begins at its end.
         for number in (shape.segment_of(block_of(self.from))..=shape.segment_of(block_of(self.end))).rev() {
             let Some(segment) = segments.find_cached(number) else { continue };
@@ -69,13 +88,35 @@ impl Pending {
                 if self.log_use.is_over() {
                     return;
                 }
-                segment.file.will_need(at, PIECE_BYTES.min(shape.file_bytes() - at));
+                let end = shape.file_bytes().min(at + PIECE_BYTES);
+                segment.file.will_need(at, end - at);
+                reading.push_back((Arc::clone(&segment), end));
+                if reading.len() > PIECES_AT_ONCE
+                    && let Some((segment, end)) = reading.pop_front()
+                {
+                    // Waits until it is there. An error will be seen by who needs the place.
+                    let _ = segment.file.read_at(&mut last, end - IO_ALIGN as u64);
+                }
             }
         }
+    }
+
+    /// Whether the log is being read into the page cache, or about to be.
+    pub(crate) fn is_caching(&self) -> bool {
+        matches!(*self.log_use.state.lock(), LogUseState::Used | LogUseState::Reading)
     }
 
     /// Ends [`Pending::cache_log`].
     pub(crate) fn end_caching(&self) {
         self.log_use.end();
+    }
+}
+
+/// Ends the reading of the log, also after a panic: callers wait for it.
+struct EndOfReading<'a>(&'a LogUse);
+
+impl Drop for EndOfReading<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }

@@ -11,9 +11,8 @@ use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
-use base::sync::Mutex;
-use base::sync::Unparker;
 use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, Unparker};
 use metrics::M;
 use pace::history::{HistoryPlan, HistorySample, Step, VainSteps, plan, spill_threshold};
 

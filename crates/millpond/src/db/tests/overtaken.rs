@@ -169,8 +169,16 @@ enum Move<'k> {
     Step { backward: bool },
 }
 
+/// What happened while a transaction and others took turns.
+struct Seen {
+    /// The transaction has overtaken its snapshot.
+    overtakes: bool,
+    /// Undo went to files.
+    spills: bool,
+}
+
 /// A transaction whose changes alternate with commits of others.
-fn alternate(seed: u64, isolation: Isolation) -> bool {
+fn alternate(seed: u64, isolation: Isolation) -> Seen {
     let rng = &mut Prng::new(seed);
     let world = World::new();
     let mut other = world.begin(Isolation::ReadCommitted);
@@ -214,7 +222,8 @@ fn alternate(seed: u64, isolation: Isolation) -> bool {
     assert!(!tx.has_overtaken(&world.by_u, &world.rows));
     drop(tx);
     purge_and_check(&world.db);
-    overtakes
+    let spills = world.db.metrics().get("undo_spilled_bytes").unwrap() > 0.0;
+    Seen { overtakes, spills }
 }
 
 #[test]
@@ -223,15 +232,18 @@ fn an_index_shows_the_versions_of_rows_that_the_transaction_sees() {
     // snapshot expires, and rightly.
     for history_bytes in [0, 6 << 10] {
         history::HISTORY_BYTES.set(history_bytes);
-        let overtakes = (0..60).filter(|&seed| alternate(seed, Isolation::RepeatableRead)).count();
+        let seen: Vec<_> = (0..60).map(|seed| alternate(seed, Isolation::RepeatableRead)).collect();
+        let overtakes = seen.iter().filter(|seen| seen.overtakes).count();
         assert!(overtakes > 20, "{overtakes} transactions have overtaken their snapshots");
+        let spills = seen.iter().filter(|seen| seen.spills).count();
+        assert!(history_bytes == 0 || spills > 20, "undo of {spills} databases went to files");
     }
     history::HISTORY_BYTES.set(0);
 }
 
 #[test]
 fn a_statement_at_read_committed_may_overtake_its_snapshot_too() {
-    let overtakes = (100..130).filter(|&seed| alternate(seed, Isolation::ReadCommitted)).count();
+    let overtakes = (100..130).filter(|&seed| alternate(seed, Isolation::ReadCommitted).overtakes).count();
     assert!(overtakes > 10, "{overtakes} statements have overtaken their snapshots");
 }
 

@@ -78,11 +78,27 @@ pub(crate) struct Admission {
     reserve_spent: AtomicBool,
     /// The reserve is spent, and a rollback waits for pages that others may free.
     rollback_waits: AtomicBool,
-    /// 1 once no operation is admitted any more. Sleepers wait on this word.
+    /// How much of the database is closed: [`OPEN`], [`CLOSING`] or [`CLOSED`]. Sleepers wait on
+    /// this word.
     closed: AtomicU32,
     /// The file without space for what the checkpoint must write before it can move.
     at_limit: Mutex<Option<PathBuf>>,
     moved: Condvar,
+}
+
+const OPEN: u32 = 0;
+/// No row operation is admitted any more. Rollback and purge are.
+const CLOSING: u32 = 1;
+/// Nothing is admitted any more.
+const CLOSED: u32 = 2;
+
+/// Who asks. Each is refused from a value of `Admission::closed` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A call of the program, which closing waits for.
+    Caller = CLOSING as isize,
+    /// Rollback and purge in the background. On a full disk closing needs their work.
+    Background = CLOSED as isize,
 }
 
 /// An admitted operation. Its drop says that the operation's redo is in the log.
@@ -184,7 +200,7 @@ impl Admission {
             no_ids: AtomicBool::new(false),
             reserve_spent: AtomicBool::new(false),
             rollback_waits: AtomicBool::new(false),
-            closed: AtomicU32::new(0),
+            closed: AtomicU32::new(OPEN),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
         }
@@ -233,8 +249,8 @@ impl Admission {
         }
     }
 
-    pub(super) fn check(&self) -> Result {
-        if self.is_closed() {
+    pub(super) fn check(&self, asker: Asker) -> Result {
+        if self.is_closed(asker) {
             self.poison.check()?;
             return Err(Error::Closed);
         }
@@ -268,13 +284,13 @@ impl Admission {
             self.cleaner.unpark();
         }
         loop {
-            self.check()?;
+            self.check(Asker::Caller)?;
             match self.ask(redo_bytes, payment) {
                 AdmitAnswer::In(mut admitted, delay_us) => {
                     if delay_us > 0 {
                         held = true;
-                        self.sleep(delay_us);
-                        self.check()?;
+                        self.sleep(delay_us, Asker::Caller);
+                        self.check(Asker::Caller)?;
                     }
                     if held {
                         admitted.held_us = self.clock.now_us().saturating_sub(begun);
@@ -286,7 +302,7 @@ impl Admission {
                 }
                 AdmitAnswer::Later(delay_us) => {
                     held = true;
-                    self.sleep(delay_us);
+                    self.sleep(delay_us, Asker::Caller);
                 }
                 AdmitAnswer::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
@@ -330,8 +346,11 @@ impl Admission {
     }
 
     /// Sleeps once. It may end early, which does no harm: the operation's turn is already taken.
-    pub(super) fn sleep(&self, delay_us: u64) {
-        futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
+    pub(super) fn sleep(&self, delay_us: u64, asker: Asker) {
+        let closed = self.closed.load(Ordering::Acquire);
+        if closed < asker as u32 {
+            futex_wait(&self.closed, closed, Some(Duration::from_micros(delay_us)));
+        }
     }
 
     /// Returns the progress of what could make space on a full disk.
@@ -353,7 +372,7 @@ impl Admission {
     fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, progress: &mut SpaceProgress) -> Result {
         let mut full = self.at_limit.lock();
         // The marks change under this mutex, so no change is missed.
-        if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
+        if must_wait(&self.view(0), redo_bytes) && self.check(Asker::Caller).is_ok() {
             self.cleaner.unpark();
             let Some(file) = &*full else {
                 self.moved.wait_for(&mut full, RECHECK);
@@ -371,17 +390,17 @@ impl Admission {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
-            self.sleep(FULL_RECHECK_US);
+            self.sleep(FULL_RECHECK_US, Asker::Caller);
         }
         Ok(())
     }
 
     /// Waits for the checkpoint, once, if `must` says so. The argument of `must` is whether the
     /// checkpoint cannot move.
-    pub(super) fn wait_while(&self, must: impl Fn(bool) -> bool) {
+    pub(super) fn wait_while(&self, asker: Asker, must: impl Fn(bool) -> bool) {
         let mut full = self.at_limit.lock();
         // As above: no change is missed.
-        if must(full.is_some()) && self.check().is_ok() {
+        if must(full.is_some()) && self.check(asker).is_ok() {
             self.cleaner.unpark();
             self.moved.wait_for(&mut full, RECHECK);
         }
@@ -501,14 +520,15 @@ impl Admission {
         futex_wake(&self.closed, u32::MAX >> 1);
     }
 
-    /// Returns whether the database is closing.
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire) != 0
+    /// Returns whether the asker is not admitted any more, because the database closes.
+    pub(super) fn is_closed(&self, asker: Asker) -> bool {
+        self.closed.load(Ordering::Acquire) >= asker as u32
     }
 
-    /// Admits no more operations; those that wait get [`Error::Closed`].
-    pub(super) fn close(&self) {
-        self.closed.store(1, Ordering::Release);
+    /// Admits no more of this asker, and nothing that is refused before it. Those that wait get
+    /// [`Error::Closed`].
+    pub(super) fn close(&self, asker: Asker) {
+        self.closed.fetch_max(asker as u32, Ordering::AcqRel);
         self.free_below.store(0, Ordering::Relaxed);
         self.wake();
     }

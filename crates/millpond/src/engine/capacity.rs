@@ -1,6 +1,7 @@
 //! The redo capacity: how many segment files the log may have, and how many it has (Lo8, Promise
 //! 3). The rules are `pace::capacity` and `pace::segments`.
 
+use super::admission::Asker;
 use super::{Shared, Worker};
 use crate::error::{Error, Result};
 use crate::log::segment::Segments;
@@ -350,7 +351,8 @@ impl Shared {
             let took_us = self.clock.now_us().saturating_sub(begun);
             // The caller is one of them.
             if self.threads_in_calls() > 1 && made + 1 < count {
-                self.admission.sleep(took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX));
+                let pause_us = took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX);
+                self.admission.sleep(pause_us, Asker::Caller);
             }
         }
         Ok(())

@@ -37,6 +37,7 @@ use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
+use admission::Asker;
 use base::Lsn;
 use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, Parker};
@@ -161,11 +162,15 @@ impl Shared {
     /// find no space for the undo of what they have left. Gives up after a fifth of a second
     /// without progress.
     fn finish_purge_on_full_disk(&self) {
-        let left = || self.txns.aborted() + self.txns.purge_queue.len() + self.txns.history.len() as usize;
-        let (parker, mut least, mut looks) = (Parker::new(), usize::MAX, 0);
+        let left = || self.txns.left_in_background();
+        // One transaction may have many rows.
+        let metrics = &self.store.metrics;
+        let done = || metrics.get(M::PurgeRows) + metrics.get(M::RowReverts);
+        let (parker, mut last, mut looks) = (Parker::new(), (usize::MAX, done()), 0);
         while left() > 0 && looks < LOOKS_AT_CLOSE && !self.poison.is_set() && self.reserve.hold().is_err() {
-            looks = if left() < least { 0 } else { looks + 1 };
-            least = least.min(left());
+            let now = (left().min(last.0), done());
+            looks = if now == last { looks + 1 } else { 0 };
+            last = now;
             // Purge needs the commits durable. A failure poisons, and closing reports it.
             drop(self.txns.flush_for_purge());
             self.roster.wake(Worker::Purge);
@@ -291,9 +296,10 @@ impl Engine {
         self.shared.poison.check()
     }
 
-    /// Admits no more operations. Those that wait for admission get an error.
+    /// Admits no more row operations. Those that wait for admission get an error. Rollback and
+    /// purge continue until the database is closed.
     pub(crate) fn stop_admission(&self) {
-        self.shared.admission.close();
+        self.shared.admission.close(Asker::Caller);
     }
 
     /// Returns the counts of calls in progress.
@@ -330,7 +336,7 @@ impl Engine {
     }
 
     fn stop(&self) {
-        self.shared.admission.close();
+        self.shared.admission.close(Asker::Background);
         self.shared.replaying.stop();
         self.shared.roster.stop();
     }

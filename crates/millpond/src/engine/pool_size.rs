@@ -1,5 +1,6 @@
 //! The size of the buffer pool, which can be changed while the database is open (Bp1).
 
+use super::admission::Asker;
 use super::roster::Worker;
 use super::{Engine, Shared};
 use crate::buffer::ShrinkStep;
@@ -100,7 +101,7 @@ impl Shared {
         let (mut seen, mut since_us) = (usize::MAX, self.clock.now_us());
         loop {
             self.poison.check()?;
-            if self.admission.is_closed() {
+            if self.admission.is_closed(Asker::Caller) {
                 return Err(Error::Closed);
             }
             let more = if self.writers.has_leaving() { 0 } else { BATCHES * self.flusher.batch_pages() };

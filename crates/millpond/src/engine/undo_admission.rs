@@ -2,6 +2,7 @@
 //! `pace::undo_admission`.
 
 use super::Admission;
+use super::admission::Asker;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
@@ -45,9 +46,11 @@ impl Admission {
             self.check_poison()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
+        // No caller waits for background work, so closing lets it continue until its threads end.
+        let asker = if wait == UndoWait::AsCaller { Asker::Caller } else { Asker::Background };
         let mut waited = false;
         loop {
-            self.check()?;
+            self.check(asker)?;
             if wait == UndoWait::AsRetry
                 && let Some(file) = self.blocking_file()
             {
@@ -61,7 +64,7 @@ impl Admission {
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
                     self.wake_cleaner();
-                    self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s));
+                    self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s), asker);
                     self.slice.begin();
                 }
                 UndoDecision::Wait => {
@@ -71,7 +74,7 @@ impl Admission {
                     }
                     self.metrics.add(M::UndoWaits, u64::from(!waited));
                     waited = true;
-                    self.wait_while(|checkpoint_blocked| {
+                    self.wait_while(asker, |checkpoint_blocked| {
                         decide(&self.look(checkpoint_blocked), redo_bytes) == UndoDecision::Wait
                     });
                 }

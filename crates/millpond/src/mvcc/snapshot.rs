@@ -154,6 +154,12 @@ impl Snapshots {
         }
     }
 
+    /// Lets all snapshots expire that are held. REQUIRES: none is drawn any more, and `reserved` is
+    /// the log's reservation point.
+    pub(crate) fn expire_all(&self, reserved: Lsn) {
+        self.expired_below.fetch_max(reserved.0 + 1, Ordering::SeqCst);
+    }
+
     /// Returns whether a snapshot at `lsn` has expired. Called after what it shows has been read.
     #[inline]
     pub(crate) fn is_expired(&self, lsn: Lsn) -> bool {
@@ -291,6 +297,15 @@ mod tests {
             let least = held.iter().map(Snapshot::lsn).min().unwrap_or(Lsn(50));
             assert_eq!((all.horizon(|| Lsn(50)), all.len()), (least, held.len()));
         }
+    }
+
+    #[test]
+    fn when_all_have_expired_none_holds_the_horizon() {
+        let all = Snapshots::default();
+        let held: Vec<_> = (0..100).map(|lsn| all.draw(|| Lsn(10 + lsn / 2))).collect();
+        all.expire_all(Lsn(59));
+        assert_eq!(all.horizon(|| Lsn(70)), Lsn(70));
+        assert!(held.iter().all(|snapshot| all.is_expired(snapshot.lsn())));
     }
 
     #[test]

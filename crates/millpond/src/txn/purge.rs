@@ -72,6 +72,13 @@ impl Txns {
     /// Does a slice of background work: reverts one aborted transaction, or purges up to `max`
     /// ended ones. Returns how many were done; `max` if there is more to do.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
+        self.in_step.store(true, Ordering::Release);
+        let done = self.do_step(max);
+        self.in_step.store(false, Ordering::Release);
+        done
+    }
+
+    fn do_step(&self, max: usize) -> Result<usize> {
         if self.try_again()? || self.revert_next(UndoWait::Unlimited)? {
             return Ok(max);
         }

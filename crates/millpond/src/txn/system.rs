@@ -17,7 +17,7 @@ use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{History, HistoryBatchRange, PieceCache, Stream, Streams, UndoSource};
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
 use metrics::{Latency, M};
@@ -102,6 +102,8 @@ pub(crate) struct Txns {
     /// The number of these transactions, of those that are being reverted and of those in
     /// quarantine.
     pub(super) reverting: AtomicU64,
+    /// A step of [`Txns::background_step`] is in progress.
+    pub(super) in_step: AtomicBool,
     /// The number of trees that have pages and no table.
     pub(super) tableless: AtomicU64,
     /// What could not be reverted, purged or given back.
@@ -268,6 +270,7 @@ impl Txns {
             journal: Mutex::new(journal),
             losers: AtomicU64::new(reverts.len() as u64),
             reverting: AtomicU64::new(reverts.len() as u64),
+            in_step: AtomicBool::new(false),
             tableless: AtomicU64::new(0),
             quarantine: Quarantine::default(),
             undo_admission,
@@ -400,6 +403,20 @@ impl Txns {
         self.store.metrics.add(M::LockWaitUsTotal, took_us);
         self.store.metrics.time(Latency::LockWait, took_us);
         (took_us, result)
+    }
+
+    /// Lets all snapshots expire, so that purge does not wait for those that are held when the
+    /// database closes. REQUIRES: no call is inside, and none is let in.
+    pub(crate) fn expire_snapshots(&self) {
+        self.snapshots.expire_all(self.store.log.reserved_lsn());
+    }
+
+    /// Returns how much the background has to do: transactions to revert or to purge, and one for
+    /// the step that it does now.
+    pub(crate) fn left_in_background(&self) -> usize {
+        let waiting = self.aborted() + self.purge_queue.len() + self.history.len() as usize;
+        // Read last: what a step works on is in no queue, and the step was noted before it took it.
+        waiting + usize::from(self.in_step.load(Ordering::Acquire))
     }
 
     /// Returns how many transactions have ended and wait to be purged or reverted.

@@ -388,6 +388,44 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     }
 }
 
+/// A checkpoint that finds no space closes admission, because the reserve is spent. Purge was
+/// refused as well once the database was closing, and waited for the snapshot before. So the undo
+/// of rows deleted a moment ago found no space in the last checkpoint.
+#[test]
+fn purge_continues_while_a_database_closes_on_a_full_disk() {
+    const HEADER_BYTES: u64 = 4096;
+    let (disk, db, t) = fresh();
+    let (rows, gone) = (300, 100);
+    for n in 0..rows {
+        put(&db, &t, &key(n), &[1; 100]);
+    }
+    purge_and_check(&db);
+    db.checkpoint().unwrap();
+    let dir = Path::new(DIR).join("undo");
+    let held = || disk.vfs(1).disk.list(&dir).unwrap().contains(&"reserve".to_owned());
+    until("the reserve", held);
+    // Others have taken all but the space for the header of an undo file, and the reserve.
+    disk.vfs(1).disk.remove(&dir.join("reserve")).unwrap();
+    disk.limit(Some(disk.used() + HEADER_BYTES));
+    let reader = db.begin().unwrap();
+    assert!(reader.get(&t, &key(0)).unwrap().is_some());
+    let mut tx = db.begin().unwrap();
+    (0..gone).for_each(|n| assert!(tx.delete(&t, &key(n)).unwrap()));
+    tx.commit().unwrap();
+    let full = unless_full(db.checkpoint(), &|| "a checkpoint".into()).unwrap_err();
+    assert!(full.starts_with(&dir), "{full:?}");
+    until("admission closes", || {
+        let mut other = db.begin().unwrap();
+        unless_full(other.put(&t, b"other", b"row"), &|| "a writer".into()).is_err()
+    });
+    // Closing ends the snapshot. Only from then on there is something to purge.
+    db.close().unwrap();
+    drop(reader);
+    drop((t, db));
+    let db = Db::open_on(&vfs_of(disk), Path::new(DIR), &options()).unwrap();
+    assert_eq!(all(&db, "t").len() as u64, rows - gone);
+}
+
 #[cfg(feature = "planted")]
 #[test]
 fn the_planted_use_of_the_whole_reserve_is_found() {

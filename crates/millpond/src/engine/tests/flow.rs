@@ -2,7 +2,7 @@
 //! by the cost of each I/O. One thread plays the writers and takes the cleaner's steps, so the run
 //! is the same on every machine.
 
-use super::super::admission::{AdmitAnswer, Payment};
+use super::super::admission::{AdmitAnswer, Asker, Payment};
 use super::super::cleaner::Cleaner;
 use super::super::{Engine, Shared};
 use super::{DIR, TREE, put};
@@ -396,7 +396,7 @@ fn a_wait_at_the_limit_ends_when_the_database_closes_or_is_poisoned() {
                 shared.poison.set(Error::Misuse("the device failed".into()));
                 shared.admission.wake();
             } else {
-                shared.admission.close();
+                shared.admission.close(Asker::Caller);
             }
             let error = waiter.join().unwrap().unwrap_err();
             let right =

@@ -50,15 +50,22 @@ pub fn files_for(age: u64, segment: u64) -> u64 {
 /// A shorter log may be full before the cleaner's next step.
 pub const FILES_SHORT: u64 = 16;
 
+/// Returns the part of the log's redo, in eighths, above which it grows. Beside replay the age
+/// falls as replay goes on: a log that grew as early as others would write zeros for files that
+/// nobody needs, while replay needs the device.
+fn grows_at(replaying: bool) -> u64 {
+    if replaying { 4 } else { 3 }
+}
+
 /// Returns the age above which [`step`] makes more files for a short log; `None` if the log is not
 /// short or may not have more than `have`. A writer that goes beyond this age wakes the cleaner.
 #[must_use]
-pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
+pub fn grows_above(have: u64, most: u64, segment: u64, replaying: bool) -> Option<u64> {
     match have {
         _ if have >= most || have >= FILES_SHORT => None,
         _ if have < FILES_AT_REST => Some(0),
         _ if have < FILES_MIN => Some((segment / 16).saturating_sub(1)),
-        _ => Some(redo_bytes(have, segment) / 8 * 3),
+        _ => Some(redo_bytes(have, segment) / 8 * grows_at(replaying)),
     }
 }
 
@@ -74,18 +81,20 @@ pub enum SegmentStep {
 }
 
 /// Returns the step from `have` files towards at most `most`, while `age` bytes of redo are needed.
+/// `replaying`: some of it is of the last run.
 ///
-/// Growth begins when three eighths are in use, long before admission delays a writer, and goes by
-/// an eighth at a time. A shrinking log stays half as large again as the redo that is still needed,
-/// so that it stops no writer: cleaning lowers the age, and the number of files follows. (Cleaning
-/// for the new size brings the age below 0.57 of it, so the log does reach the new size.)
+/// Growth begins when three eighths are in use, four beside replay, long before admission delays a
+/// writer, and goes by an eighth at a time. A shrinking log stays half as large again as the redo
+/// that is still needed, so that it stops no writer: cleaning lowers the age, and the number of
+/// files follows. (Cleaning for the new size brings the age below 0.57 of it, so the log does reach
+/// the new size.)
 #[must_use]
-pub fn step(have: u64, most: u64, age: u64, segment: u64) -> SegmentStep {
+pub fn step(have: u64, most: u64, age: u64, segment: u64, replaying: bool) -> SegmentStep {
     let least = most.min(least(age, segment));
     if have < least {
         return SegmentStep::Make(least - have);
     }
-    if have < most && age > redo_bytes(have, segment) / 8 * 3 {
+    if have < most && age > redo_bytes(have, segment) / 8 * grows_at(replaying) {
         return SegmentStep::Make((most - have).min((have / 8).max(1)));
     }
     if have > most {
@@ -107,17 +116,19 @@ mod tests {
     fn the_rule_as_a_table() {
         let mib = |n: u64| n << 20;
         let table = [
-            ("new", step(0, 24, 0, S), SegmentStep::Make(2)),
-            ("at rest", step(2, 24, mib(1) / 8, S), SegmentStep::Keep),
-            ("at rest no more", step(2, 24, mib(1) / 4, S), SegmentStep::Make(2)),
-            ("young", step(4, 24, mib(4), S), SegmentStep::Keep),
-            ("filling", step(4, 24, mib(5), S), SegmentStep::Make(1)),
-            ("filling, larger", step(16, 600, mib(24), S), SegmentStep::Make(2)),
-            ("nearly there", step(599, 600, mib(2000), S), SegmentStep::Make(1)),
-            ("there", step(600, 600, mib(2000), S), SegmentStep::Keep),
-            ("asked to shrink, all in use", step(600, 24, mib(2000), S), SegmentStep::Keep),
-            ("asked to shrink, half free", step(600, 24, mib(1000), S), SegmentStep::Shrink(335)),
-            ("asked to shrink, idle", step(600, 24, mib(1), S), SegmentStep::Shrink(24)),
+            ("new", step(0, 24, 0, S, false), SegmentStep::Make(2)),
+            ("at rest", step(2, 24, mib(1) / 8, S, false), SegmentStep::Keep),
+            ("at rest no more", step(2, 24, mib(1) / 4, S, false), SegmentStep::Make(2)),
+            ("young", step(4, 24, mib(4), S, false), SegmentStep::Keep),
+            ("filling", step(4, 24, mib(5), S, false), SegmentStep::Make(1)),
+            ("filling, larger", step(16, 600, mib(24), S, false), SegmentStep::Make(2)),
+            ("nearly there", step(599, 600, mib(2000), S, false), SegmentStep::Make(1)),
+            ("there", step(600, 600, mib(2000), S, false), SegmentStep::Keep),
+            ("killed at half", step(600, 900, mib(1190), S, true), SegmentStep::Keep),
+            ("killed when nearly full", step(600, 900, mib(2200), S, true), SegmentStep::Make(75)),
+            ("asked to shrink, all in use", step(600, 24, mib(2000), S, false), SegmentStep::Keep),
+            ("asked to shrink, half free", step(600, 24, mib(1000), S, false), SegmentStep::Shrink(335)),
+            ("asked to shrink, idle", step(600, 24, mib(1), S, false), SegmentStep::Shrink(24)),
         ];
         for (name, is, wanted) in table {
             assert_eq!(is, wanted, "{name}");
@@ -128,9 +139,10 @@ mod tests {
 
     #[test]
     fn grows_above_agrees_with_step() {
-        for (have, most) in (0..40).flat_map(|have| [4, 5, 24, 600].map(|most| (have, most))) {
-            let makes = |age| matches!(step(have, most, age, S), SegmentStep::Make(_));
-            match grows_above(have, most, S) {
+        let cases = (0..40).flat_map(|have| [4, 5, 24, 600].map(|most| (have, most)));
+        for ((have, most), replaying) in cases.flat_map(|case| [false, true].map(|beside| (case, beside))) {
+            let makes = |age| matches!(step(have, most, age, S, replaying), SegmentStep::Make(_));
+            match grows_above(have, most, S, replaying) {
                 None => assert!(have >= FILES_SHORT || !makes(u64::MAX / 4), "{have} of {most}"),
                 Some(0) => assert!(makes(0) && makes(1)),
                 Some(age) => assert!(!makes(age) && makes(age + 1), "{have} of {most} at {age}"),
@@ -144,7 +156,7 @@ mod tests {
             let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
             // The age moves around its target.
             let age = marks.target + marks.target / 8;
-            assert_eq!(step(900, files, age, S), SegmentStep::Shrink(files), "{files} files");
+            assert_eq!(step(900, files, age, S, false), SegmentStep::Shrink(files), "{files} files");
         }
     }
 
@@ -152,7 +164,7 @@ mod tests {
     #[test]
     fn a_shrinking_log_stops_no_writer() {
         for age_mib in 0..2400 {
-            if let SegmentStep::Shrink(to) = step(600, 24, age_mib << 20, S) {
+            if let SegmentStep::Shrink(to) = step(600, 24, age_mib << 20, S, false) {
                 let marks = crate::thresholds::thresholds(redo_bytes(to, S), 16);
                 assert!(age_mib << 20 < marks.soft, "{age_mib} MiB, {to} files");
             }

@@ -94,12 +94,17 @@ impl Capacity {
         self.helpful.store(bytes, Ordering::Relaxed);
     }
 
+    /// Whether the log holds redo of the last run, for a checkpoint at `checkpoint`.
+    fn has_recovered(&self, checkpoint: Lsn) -> bool {
+        checkpoint < self.recovered.0
+    }
+
     fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
         let follows = self.follows_target.load(Ordering::Relaxed);
         let helpful = if follows { self.helpful.load(Ordering::Relaxed) } else { u64::MAX };
         let allowed = segments::files(self.configured().min(helpful), segments.block_bytes());
-        let (end, redo) = self.recovered;
-        allowed + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
+        let redo = if self.has_recovered(checkpoint) { self.recovered.1 } else { 0 };
+        allowed + redo.div_ceil(segments.shape().payload_bytes())
     }
 }
 
@@ -170,7 +175,7 @@ impl Shared {
                 segments.end()
             );
             let marks = self.marks_by_law(marks, segments::redo_bytes(most, payload));
-            (marks, segments::grows_above(have, most, payload))
+            (marks, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
         })
     }
 
@@ -223,7 +228,8 @@ impl Shared {
             let checkpoint = self.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
             let most = self.capacity.max_files(segments, checkpoint);
-            match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
+            let replaying = self.capacity.has_recovered(checkpoint);
+            match segments::step(segments.count(), most, age, segments.shape().payload_bytes(), replaying) {
                 SegmentStep::Keep => break,
                 // The log must not use what is left of the reserve.
                 SegmentStep::Make(_) if self.reserve_is_spent() => break,

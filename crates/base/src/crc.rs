@@ -27,10 +27,17 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
 fn append_short(crc: u32, bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
-    let (words, rest) = bytes.as_chunks::<8>();
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
+    let (words, mut rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(u64::from(!crc), |sum, word| _mm_crc32_u64(sum, u64::from_le_bytes(*word)));
-    !rest.iter().fold(sum as u32, |sum, byte| _mm_crc32_u8(sum, *byte))
+    let mut sum = sum as u32;
+    if let Some((four, after)) = rest.split_first_chunk() {
+        (sum, rest) = (_mm_crc32_u32(sum, u32::from_le_bytes(*four)), after);
+    }
+    if let Some((two, after)) = rest.split_first_chunk() {
+        (sum, rest) = (_mm_crc32_u16(sum, u16::from_le_bytes(*two)), after);
+    }
+    !rest.iter().fold(sum, |sum, byte| _mm_crc32_u8(sum, *byte))
 }
 
 #[cfg(test)]

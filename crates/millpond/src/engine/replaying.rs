@@ -17,15 +17,14 @@ use pace::replay_progress::ReplayView;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More threads than this do not make replay faster: each of them reads the whole log.
+/// For each core so many threads apply redo: half of them wait for pages from the device.
+const WORKERS_A_CORE: usize = 2;
+/// More threads than this do not make replay faster: one thread reads and checks the log for all.
 const WORKERS_MAX: usize = 4;
 
 /// Replay begins so much later than the callers: the catalog and the pages of the first
 /// transactions are not read behind the many pages that replay reads at once.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Replay lets the log be read into the page cache first, for so long at most, microseconds.
-const CACHING_US_MOST: u64 = 1_000_000;
-const CACHING_POLL: Duration = Duration::from_millis(5);
 
 /// Pause after a failure that may pass.
 const RETRY: Duration = Duration::from_millis(500);
@@ -56,7 +55,7 @@ pub(super) struct ReplayTask {
     pub(super) pending: Arc<Pending>,
     /// Redo that a worker collects in memory before it applies it to pages, bytes.
     pub(super) window_bytes: usize,
-    /// Threads that apply redo; 0: as many as there are cores, and not more than help.
+    /// Threads that apply redo; 0: so many for each core, and not more than help.
     pub(super) workers: usize,
     /// The rate that earlier recoveries have measured, bytes a second.
     pub(super) rate: u64,
@@ -109,7 +108,8 @@ impl Shared {
     }
 
     /// Applies the redo of the last run that pages lack. Returns early if it is told to stop.
-    pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
+    /// `beside` callers, who read the log too.
+    pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask, beside: bool) -> Result {
         let begun_us = self.clock.now_us();
         let (from, end) = (self.checkpointer.replayed_lsn(), task.pending.end);
         let (told, redo_bytes, usual_bytes_per_s) = (Arc::clone(self), end.since(from), task.rate);
@@ -118,6 +118,7 @@ impl Shared {
             pending: Arc::clone(&task.pending),
             from,
             window_bytes: task.window_bytes,
+            cached: beside && task.pending.is_cached(),
             stop: Arc::clone(&self.replaying.stop),
             reached: Box::new(move |lsn| {
                 told.checkpointer.replayed_to(lsn);
@@ -132,7 +133,7 @@ impl Shared {
             }),
         };
         let workers = match task.workers {
-            0 => (self.clock.cores() as usize).clamp(1, WORKERS_MAX),
+            0 => (self.clock.cores() as usize * WORKERS_A_CORE).min(WORKERS_MAX),
             some => some,
         };
         task.pending.replay_runs(true);
@@ -169,12 +170,10 @@ impl Shared {
         let pending = Arc::clone(&task.pending);
         // Without it pages get their redo more slowly.
         let caching = spawn_engine("millpond-cache", move || pending.cache_log());
-        let begun_us = self.clock.now_us();
-        let mut is_awaited = parker.park_for(HEAD_START);
-        let may_wait = || task.pending.is_caching() && self.clock.now_us() < begun_us + CACHING_US_MOST;
-        while !is_awaited && may_wait() {
-            is_awaited = parker.park_for(CACHING_POLL);
+        if caching.is_err() {
+            task.pending.end_caching();
         }
+        parker.park_for(HEAD_START);
         self.replay_again(task, parker);
         task.pending.end_caching();
         if let Ok(caching) = caching {
@@ -184,7 +183,7 @@ impl Shared {
 
     /// Replays until it has succeeded, or cannot.
     fn replay_again(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
-        while let Err(error) = self.replay(task) {
+        while let Err(error) = self.replay(task, true) {
             if self.poison.is_set() || self.replaying.stop.load(Ordering::Acquire) {
                 break;
             }

@@ -24,6 +24,9 @@ pub(crate) const GROUP_BYTES_MAX: usize = 96 << 10;
 /// The low bits of the previous page LSN that a record holds.
 pub(crate) const PREV_MASK: u64 = (1 << 40) - 1;
 
+/// Bytes of it, right before the change.
+pub(crate) const PREV_BYTES: usize = 5;
+
 const PAGE: u8 = 1;
 const UNDO: u8 = 2;
 const COMMIT: u8 = 3;
@@ -220,6 +223,13 @@ fn put_txn(out: &mut Vec<u8>, kind: u8, txn: TxnId) {
     out.put_varint(1 + 6);
     out.put_u8(kind);
     out.put_u48(txn.0);
+}
+
+/// Splits the end of a [`Record::Page`] into `prev` and the change. REQUIRES: it has
+/// [`PREV_BYTES`] bytes or more.
+pub(crate) fn split_prev(bytes: &[u8]) -> (u64, &[u8]) {
+    let (prev, op) = bytes.split_at(PREV_BYTES);
+    (Reader::new(prev).u40().unwrap_or(0), op)
 }
 
 /// Iterates over the records of a group whose checksum has been verified.

@@ -167,6 +167,12 @@ impl<'a> Scanner<'a> {
         (self.first_held, self.held_at, self.exhausted) = (block, 0, false);
     }
 
+    /// Reads go through the page cache. REQUIRES: the log that is read is not of this run.
+    pub(crate) fn cached(mut self) -> Scanner<'a> {
+        self.cached = true;
+        self
+    }
+
     /// Starts a thread that reads the next blocks while the caller works on the current ones. For
     /// callers that read much of the log.
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
@@ -340,6 +346,11 @@ impl<'a> Scanner<'a> {
                 self.next = block_start(block + 1);
                 continue;
             }
+            if let Some(group) = self.in_one_block(block, offset) {
+                let whole = group::verify(group, at, epoch);
+                out.extend_from_slice(group);
+                return Ok(whole.then_some(at));
+            }
             let mut header = [0u8; GROUP_HEADER_BYTES];
             if !self.gather(at, GROUP_HEADER_BYTES, epoch, out)? {
                 return Ok(None);
@@ -351,6 +362,13 @@ impl<'a> Scanner<'a> {
             }
             return Ok(group::verify(&out[start..], at, epoch).then_some(at));
         }
+    }
+
+    /// Returns what may be a group at `offset` of a held block, if it ends in that block. Most do.
+    fn in_one_block(&self, block: u64, offset: usize) -> Option<&[u8]> {
+        let rest = &self.payload(block)[offset..];
+        let len = group::claimed_len(rest.first_chunk()?)?;
+        rest.get(..len)
     }
 
     /// Appends `n` positions from `at` on to `out`. False if they do not lie in consecutive valid

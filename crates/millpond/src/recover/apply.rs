@@ -8,10 +8,10 @@ use super::pending::Pending;
 use crate::buffer::{FetchHint, PageWrite, Pool};
 use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
-use crate::log::group::{PREV_MASK, Record, Records};
+use crate::log::group::{self, PREV_BYTES, PREV_MASK, Record, Records};
 use crate::log::reader::Scanner;
 use crate::page::header;
-use crate::page::op::PageOp;
+use crate::page::op::{PageOp, prefetch_entry};
 use crate::planted::{Bug, planted};
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo};
@@ -23,8 +23,11 @@ use std::sync::Arc;
 const WINDOW_SHARE: usize = 16;
 /// A window has at least this many chunks, however small it is.
 const CHUNKS_MIN: usize = 4;
-/// Pages that are read in one batch.
-const BATCH_PAGES: usize = 64;
+/// Pages that are read in one batch. Many, because each batch may wait behind the reading of the
+/// log.
+const BATCH_PAGES: usize = 256;
+/// So many neighbours go to one worker, whose reads of them the system can join.
+const NEIGHBOURS: usize = 64;
 
 /// Bits of the page number by which one pass of a sort goes.
 const DIGIT_BITS: u32 = 11;
@@ -41,6 +44,8 @@ pub(crate) struct Replay {
     pub(crate) from: Lsn,
     /// Redo that a worker collects in memory before it applies it to pages.
     pub(crate) window_bytes: usize,
+    /// The log is read through the page cache: callers read it too.
+    pub(crate) cached: bool,
     /// Ends replay early.
     pub(crate) stop: Arc<AtomicBool>,
     /// Is told up to which LSN all pages have been replayed. Until then the checkpoint must not
@@ -49,14 +54,23 @@ pub(crate) struct Replay {
 }
 
 /// One change of one page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PageChange {
     page: PageNo,
+    /// Index of its chunk in the window.
+    chunk: u32,
+    /// Where in the chunk's bytes the change begins and ends: `prev` and the op.
+    bytes: (u32, u32),
+    lsn: Lsn,
+}
+
+/// A change with its bytes.
+#[derive(Clone, Copy, Debug)]
+struct Change<'a> {
     lsn: Lsn,
     /// Low bits of the LSN that it found on the page.
     prev: u64,
-    /// Where in its chunk's bytes the op begins and ends.
-    op: (u32, u32),
+    op: &'a [u8],
 }
 
 /// A chunk of the log, and each worker's changes in it. The thread that reads the chunk divides the
@@ -74,19 +88,18 @@ impl PartitionedChunk {
         self.changes.iter_mut().for_each(Vec::clear);
         for (lsn, records) in self.chunk.groups() {
             for record in Records::new(records).flatten() {
-                let Record::Page { page, prev, op } = record else { continue };
+                let Record::Page { page, op, .. } = record else { continue };
                 let start = self.chunk.offset_of(op);
-                let op = (start as u32, (start + op.len()) as u32);
-                self.changes[worker_of(page, workers)].push(PageChange { page, lsn, prev, op });
+                let bytes = ((start - PREV_BYTES) as u32, (start + op.len()) as u32);
+                self.changes[worker_of(page, workers)].push(PageChange { page, chunk: 0, bytes, lsn });
             }
         }
     }
 }
 
-/// Returns the worker that applies the redo of a page. Neighbours go to one worker, whose reads of
-/// them the system can join.
+/// Returns the worker that applies the redo of a page.
 fn worker_of(page: PageNo, workers: usize) -> usize {
-    page.0 as usize / BATCH_PAGES % workers
+    page.0 as usize / NEIGHBOURS % workers
 }
 
 /// The changes that a worker has collected.
@@ -94,32 +107,18 @@ fn worker_of(page: PageNo, workers: usize) -> usize {
 struct ReplayWindow {
     chunks: Vec<Arc<PartitionedChunk>>,
     /// Once sorted, the changes of a page are together, in order.
-    order: Vec<ChangePlace>,
+    order: Vec<PageChange>,
     /// Memory for sorting.
-    sorting: Vec<ChangePlace>,
+    sorting: Vec<PageChange>,
     /// Bytes of the chunks.
     bytes: usize,
-}
-
-/// Where a change of a page is.
-#[derive(Clone, Copy, Debug, Default)]
-struct ChangePlace {
-    page: PageNo,
-    /// Index of its chunk.
-    chunk: u32,
-    /// Index among the worker's changes in that chunk.
-    change: u32,
 }
 
 impl ReplayWindow {
     fn gather(&mut self, partitioned: Arc<PartitionedChunk>, worker: usize) {
         let index = self.chunks.len() as u32;
-        let changes = partitioned.changes[worker].iter().enumerate();
-        self.order.extend(changes.map(|(n, change)| ChangePlace {
-            page: change.page,
-            chunk: index,
-            change: n as u32,
-        }));
+        let changes = partitioned.changes[worker].iter();
+        self.order.extend(changes.map(|change| PageChange { chunk: index, ..*change }));
         self.bytes += partitioned.chunk.bytes().len();
         self.chunks.push(partitioned);
     }
@@ -127,10 +126,10 @@ impl ReplayWindow {
     /// Sorts the changes by page. Those of a page keep their order.
     fn sort(&mut self) {
         let most = self.order.iter().map(|place| place.page.0).max().unwrap_or(0);
-        self.sorting.resize(self.order.len(), ChangePlace::default());
+        self.sorting.resize(self.order.len(), PageChange::default());
         let mut shift = 0;
         while shift < u32::BITS && most >> shift > 0 {
-            let digit = |place: &ChangePlace| (place.page.0 >> shift) as usize % (1 << DIGIT_BITS);
+            let digit = |place: &PageChange| (place.page.0 >> shift) as usize % (1 << DIGIT_BITS);
             let mut ends = [0usize; 1 << DIGIT_BITS];
             self.order.iter().for_each(|place| ends[digit(place)] += 1);
             let mut end = 0;
@@ -149,26 +148,23 @@ impl ReplayWindow {
 
     /// Asks the processor for the memory of the changes that come soon after those from `from` on.
     /// Each of them is a miss of its caches otherwise.
-    fn look_ahead(&self, worker: usize, from: usize, count: usize, pool: &Pool) {
-        let place = |n: usize| self.order.get(n);
+    fn look_ahead(&self, from: usize, count: usize, pool: &Pool) {
         for n in from..from + count {
-            if let Some(far) = place(n + 2 * LOOK_AHEAD) {
-                let changes = &self.chunks[far.chunk as usize].changes[worker];
-                base::prefetch::to_read(&changes[far.change as usize..], 1);
-            }
-            if let Some(near) = place(n + LOOK_AHEAD) {
-                base::prefetch::to_read(self.change(worker, near).1, 2);
-                if place(n + LOOK_AHEAD - 1).is_none_or(|before| before.page != near.page) {
-                    pool.prefetch(near.page);
-                }
+            let Some(change) = self.order.get(n + LOOK_AHEAD) else { break };
+            base::prefetch::to_read(self.bytes(change), 2);
+            if self.order[n + LOOK_AHEAD - 1].page != change.page {
+                pool.prefetch(change.page);
             }
         }
     }
 
-    fn change(&self, worker: usize, place: &ChangePlace) -> (PageChange, &[u8]) {
-        let partitioned = &self.chunks[place.chunk as usize];
-        let change = partitioned.changes[worker][place.change as usize];
-        (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
+    fn bytes(&self, change: &PageChange) -> &[u8] {
+        &self.chunks[change.chunk as usize].chunk.bytes()[change.bytes.0 as usize..change.bytes.1 as usize]
+    }
+
+    fn change(&self, change: &PageChange) -> Change<'_> {
+        let (prev, op) = group::split_prev(self.bytes(change));
+        Change { lsn: change.lsn, prev, op }
     }
 
     fn clear(&mut self, queue: &BoundedQueue<PartitionedChunk>) {
@@ -237,6 +233,9 @@ impl Replay {
         let Pending { log, epochs, end, .. } = &*self.pending;
         let (segments, end) = (log.segments(), *end);
         let mut scanner = Scanner::new(segments, epochs, self.from).read_ahead()?;
+        if self.cached {
+            scanner = scanner.cached();
+        }
         // The log beyond is of this run.
         while scanner.position() < end {
             if self.stop.load(Ordering::Acquire) {
@@ -314,34 +313,35 @@ impl Replay {
             let pages = InReplay::begin(&self.pending, batch.iter().map(|page| page[0].page));
             self.pool.fetch_many(&pages.0, FetchHint::Replay)?;
             for page in &batch {
-                window.look_ahead(worker, at, page.len(), &self.pool);
+                window.look_ahead(at, page.len(), &self.pool);
                 at += page.len();
                 if pages.0.binary_search(&page[0].page).is_err() {
                     continue;
                 }
+                self.pending.make_way(worker);
                 changes.clear();
-                changes.extend(page.iter().map(|place| window.change(worker, place)));
-                self.apply_to_page(&changes, &mut image)?;
+                changes.extend(page.iter().map(|change| window.change(change)));
+                self.apply_to_page(page[0].page, &changes, &mut image)?;
             }
         }
         Ok(())
     }
 
     /// Applies changes to a page. REQUIRES: all are of that page, in order.
-    fn apply_to_page(&self, changes: &[(PageChange, &[u8])], image: &mut Vec<u8>) -> Result {
-        let no = changes[0].0.page;
-        base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
-        base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");
+    fn apply_to_page(&self, no: PageNo, changes: &[Change<'_>], image: &mut Vec<u8>) -> Result {
+        base::verify!(changes.is_sorted_by_key(|change| change.lsn), "changes of {no:?} out of order");
         let mut page = self.pool.fetch_with(no, FetchHint::Replay)?.write();
         if !page.is_behind() {
             return Ok(());
         }
-        // A change that does not fit must leave nothing behind: a caller could complete the page.
-        image.clear();
-        image.extend_from_slice(&page);
+        // Each of them would be a miss of the processor's caches, one after the other.
+        for change in changes {
+            prefetch_entry(&page, change.op);
+        }
         let mut first_applied = None;
-        for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
-            let lsn = group[0].0.lsn;
+        let mut applied = Ok(());
+        for group in changes.chunk_by(|a, b| a.lsn == b.lsn) {
+            let lsn = group[0].lsn;
             let mut apply = header::lsn(&page) < lsn || header::is_blank(&page);
             if planted(Bug::RedoSkips) && lsn.0.is_multiple_of(7) {
                 apply = false;
@@ -358,9 +358,9 @@ impl Replay {
             if header::is_blank(&page) && !makes_anew(group) {
                 return self.complete(page);
             }
-            if let Err(error) = self.apply_group(&mut page, group) {
-                page.copy_from_slice(image);
-                return Err(error);
+            applied = self.apply_group(&mut page, group, image);
+            if applied.is_err() {
+                break;
             }
             first_applied.get_or_insert(lsn);
         }
@@ -371,7 +371,7 @@ impl Replay {
         if self.pending.last(no).is_none_or(|last| header::lsn(&page) >= last) {
             page.completed();
         }
-        Ok(())
+        applied
     }
 
     /// Completes a page without an image, if a later change makes it anew.
@@ -388,29 +388,36 @@ impl Replay {
         Ok(())
     }
 
-    /// Applies the changes of one group to their page. After an error the page may have a part of
-    /// them.
-    fn apply_group(&self, page: &mut PageWrite<'_>, group: &[(PageChange, &[u8])]) -> Result {
-        let (PageChange { page: no, lsn, .. }, _) = group[0];
-        let damaged = |what: String| {
-            let what = format!("{no:?}, redo at LSN {lsn}: {what}");
-            Err(Error::corrupt(&self.pending.pages_path, what))
-        };
-        let before = header::lsn(page);
+    /// Applies the changes of one group to their page. An error leaves nothing of them behind: a
+    /// caller could complete the page. `copy` is memory for a copy of the page.
+    fn apply_group(&self, page: &mut PageWrite<'_>, group: &[Change<'_>], copy: &mut Vec<u8>) -> Result {
+        let (no, lsn, before) = (page.page_no(), group[0].lsn, header::lsn(page));
+        let mut copied = false;
         let mut anew = false;
-        for (change, op) in group {
-            let Ok(op) = PageOp::decode(op) else {
-                return damaged("the record is not one".into());
-            };
-            anew |= op.is_init();
-            if !anew && before.0 & PREV_MASK != change.prev {
-                let expects = change.prev;
-                let what =
-                    format!("the page is at LSN {before}, the change expects …{expects}: a write was lost");
-                return damaged(what);
-            }
-            if let Err(damage) = op.apply(page) {
-                return damaged(damage.to_string());
+        for (n, change) in group.iter().enumerate() {
+            let applied =
+                PageOp::decode(change.op).map_err(|_| "the record is not one".into()).and_then(|op| {
+                    anew |= op.is_init();
+                    if !anew && before.0 & PREV_MASK != change.prev {
+                        let expects = change.prev;
+                        return Err(format!(
+                            "the page is at LSN {before}, the change expects …{expects}: a write was lost"
+                        ));
+                    }
+                    // A refused op changes nothing.
+                    if n == 0 && group.len() > 1 {
+                        copy.clear();
+                        copy.extend_from_slice(page);
+                        copied = true;
+                    }
+                    op.apply(page).map_err(|damage| damage.to_string())
+                });
+            if let Err(what) = applied {
+                if copied {
+                    page.copy_from_slice(copy);
+                }
+                let what = format!("{no:?}, redo at LSN {lsn}: {what}");
+                return Err(Error::corrupt(&self.pending.pages_path, what));
             }
         }
         header::set_page_no(page, no);
@@ -420,8 +427,8 @@ impl Replay {
 }
 
 /// Whether the first of the changes makes its page anew.
-fn makes_anew(group: &[(PageChange, &[u8])]) -> bool {
-    PageOp::decode(group[0].1).is_ok_and(|op| op.is_init())
+fn makes_anew(group: &[Change<'_>]) -> bool {
+    PageOp::decode(group[0].op).is_ok_and(|op| op.is_init())
 }
 
 /// Pages that are in replay until this is dropped.

@@ -27,22 +27,23 @@ pub(super) struct LogUse {
 enum LogUseState {
     #[default]
     Unused,
-    /// Somebody needs the log at random places.
+    /// Somebody needs the log at random places: it is being read.
     Used,
-    /// It is being read.
-    Reading,
     /// It has been read, or is not read any more.
     Over,
 }
 
 impl LogUse {
-    /// Says that the log is read at random places from now on.
-    pub(super) fn begin(&self) {
+    /// Says that the log is read at random places from now on. Returns whether this is the first
+    /// time.
+    pub(super) fn begin(&self) -> bool {
         let mut state = self.state.lock();
-        if *state == LogUseState::Unused {
+        let first = *state == LogUseState::Unused;
+        if first {
             *state = LogUseState::Used;
             self.changed.notify_all();
         }
+        first
     }
 
     /// Waits until somebody needs the log. Returns false if nobody will.
@@ -51,14 +52,11 @@ impl LogUse {
         while *state == LogUseState::Unused {
             self.changed.wait(&mut state);
         }
-        if *state == LogUseState::Used {
-            *state = LogUseState::Reading;
-        }
-        *state == LogUseState::Reading
+        *state == LogUseState::Used
     }
 
-    /// Says that it is not any more.
-    pub(super) fn end(&self) {
+    /// Says that it is not read into memory any more.
+    fn end(&self) {
         *self.state.lock() = LogUseState::Over;
         self.changed.notify_all();
     }
@@ -66,15 +64,19 @@ impl LogUse {
     fn is_over(&self) -> bool {
         *self.state.lock() == LogUseState::Over
     }
+
+    /// Whether it is being read into memory.
+    pub(super) fn is_being_read(&self) -> bool {
+        *self.state.lock() == LogUseState::Used
+    }
 }
 
 impl Pending {
     /// Reads the log into the page cache once a page needs it at random places. Returns when that
     /// is done, or at [`Pending::end_caching`]. What it cannot do costs only time.
     pub(crate) fn cache_log(&self) {
-        let _ending = EndOfReading(&self.log_use);
-        let is_short = self.end.since(self.from) <= self.clock.memory_bytes() / MEMORY_PART;
-        if !is_short || !self.log_use.await_use() {
+        let _ending = EndOfReading(self);
+        if !self.is_cached() || !self.log_use.await_use() {
             return;
         }
         let segments = self.log.segments();
@@ -101,22 +103,23 @@ impl Pending {
         }
     }
 
-    /// Whether the log is being read into the page cache, or about to be.
-    pub(crate) fn is_caching(&self) -> bool {
-        matches!(*self.log_use.state.lock(), LogUseState::Used | LogUseState::Reading)
+    /// Whether the log is read through the page cache: it is short enough.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.end.since(self.from) <= self.clock.memory_bytes() / MEMORY_PART
     }
 
     /// Ends [`Pending::cache_log`].
     pub(crate) fn end_caching(&self) {
         self.log_use.end();
+        self.limit_turns();
     }
 }
 
-/// Ends the reading of the log, also after a panic: callers wait for it.
-struct EndOfReading<'a>(&'a LogUse);
+/// Ends the reading of the log, also after a panic.
+struct EndOfReading<'a>(&'a Pending);
 
 impl Drop for EndOfReading<'_> {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.end_caching();
     }
 }

@@ -36,6 +36,7 @@ pub(crate) struct Pending {
     may_be_torn: bool,
     pages: Mutex<PendingPages>,
     turns: Turns,
+    replay_runs: Mutex<bool>,
     pub(super) log_use: LogUse,
     pub(super) clock: Arc<dyn Clock>,
     /// Memory of readers of the log that are done.
@@ -70,6 +71,7 @@ impl Pending {
             may_be_torn,
             pages: Mutex::new(PendingPages { table, in_replay: BTreeSet::new() }),
             turns: Turns::new(clock),
+            replay_runs: Mutex::new(false),
             log_use: LogUse::default(),
             clock: Arc::clone(clock),
             buffers: Mutex::default(),
@@ -115,13 +117,31 @@ impl Pending {
 
     /// Completes a page by `work` when it is the calling thread's turn.
     pub(super) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.log_use.begin();
+        if self.log_use.begin() {
+            // Replay may have begun before.
+            self.limit_turns();
+        }
         self.turns.take(work)
     }
 
     /// Says that replay runs, or that it does not run now.
     pub(crate) fn replay_runs(&self, runs: bool) {
-        self.turns.limit(runs);
+        *self.replay_runs.lock() = runs;
+        self.limit_turns();
+    }
+
+    /// Waits while threads that complete pages need the core of this thread of replay.
+    pub(super) fn make_way(&self, worker: usize) {
+        self.turns.make_way(worker);
+    }
+
+    /// Limits the time of turns while replay and they need the same cores. While the log is being
+    /// read into memory, all of them wait for the device.
+    pub(super) fn limit_turns(&self) {
+        // Whoever comes last under this mutex has seen the last change.
+        let runs = self.replay_runs.lock();
+        let limited = *runs && !self.log_use.is_being_read();
+        self.turns.limit(limited, limited && self.is_cached());
     }
 
     fn log_of_last_run(&self) -> LogOfLastRun<'_> {
@@ -165,5 +185,30 @@ impl Pending {
     /// Applies redo to the page. Returns the LSN of the first change.
     pub(crate) fn apply(&self, chain: &Chain, bytes: &mut [u8]) -> Result<Lsn> {
         self.log_of_last_run().apply(chain, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tests::{LogDir, start};
+    use vfs::mem::ManualClock;
+
+    /// The first page may be needed long after replay has begun. Its turns waited for the device
+    /// while they were limited, and used up the time of those that followed.
+    #[test]
+    fn turns_are_not_limited_while_the_log_is_being_read() {
+        let dir = LogDir::new("turns-beside-reading");
+        let (log, path) = (Arc::new(dir.log(start())), PathBuf::from("pages"));
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let lsns = (Lsn::ZERO, Lsn(1 << 20));
+        let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        pending.replay_runs(true);
+        assert!(pending.turns.is_limited(), "nobody reads the log yet");
+        assert!(!pending.in_turn(|| pending.turns.is_limited()));
+        pending.end_caching();
+        assert!(pending.in_turn(|| pending.turns.is_limited()));
+        pending.replay_runs(false);
+        assert!(!pending.turns.is_limited());
     }
 }

@@ -1,7 +1,8 @@
 //! Threads that complete pages from the log take turns, by the rules of [`pace::page_turns`].
 
+use base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use base::sync::{Condvar, Mutex, thread_number};
-use pace::page_turns::{Grant, PageTurns, Ticket};
+use pace::page_turns::{Grant, PageTurns, Ticket, workers_beside};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,15 @@ use vfs::Clock;
 #[derive(Debug)]
 pub(super) struct Turns {
     clock: Arc<dyn Clock>,
+    /// Read once: that takes reads of files.
+    cores: u32,
     state: Mutex<TurnsState>,
+    /// Threads that have a turn. Changes under the mutex.
+    working: AtomicUsize,
+    /// Turns need a core each, of those that replay uses. Changes under the mutex.
+    need_cores: AtomicBool,
+    /// A thread of replay may go on.
+    resumed: Condvar,
 }
 
 #[derive(Debug)]
@@ -21,6 +30,10 @@ struct TurnsState {
     granted: BTreeMap<Ticket, Grant>,
     /// Threads that wait for the beginning of their turn, each on a condition of its own.
     waiting: BTreeMap<Ticket, Arc<Condvar>>,
+    /// The thread that looks by itself whether there is a turn, and when, microseconds.
+    looks: Option<(Ticket, u64)>,
+    /// Threads of replay that wait.
+    paused: usize,
 }
 
 impl TurnsState {
@@ -32,9 +45,13 @@ impl TurnsState {
                 waiting.notify_all();
             }
         }
-        // It looks again when an active thread makes room.
-        if let Some((_, first)) = self.first_without() {
-            first.notify_all();
+        // The first one looks by itself, unless it has just become the first, or an active thread
+        // makes room earlier than it will look.
+        let at_us = self.policy.look_us().unwrap_or(u64::MAX);
+        if let Some((&first, waiting)) = self.first_without()
+            && self.looks.is_none_or(|(ticket, looks_us)| ticket != first || at_us < looks_us)
+        {
+            waiting.notify_all();
         }
     }
 
@@ -45,18 +62,31 @@ impl TurnsState {
 
     /// Returns for how long this thread waits until it looks whether there is a turn. Only the
     /// first one that waits does so, or all would wake in vain.
-    fn look_after(&self, ticket: Ticket, now_us: u64) -> Option<Duration> {
+    fn look_after(&mut self, ticket: Ticket, now_us: u64) -> Option<Duration> {
         let (first, _) = self.first_without()?;
-        let at_us = self.policy.look_us().filter(|_| *first == ticket)?;
-        Some(Duration::from_micros(at_us.saturating_sub(now_us).max(1)))
+        if *first != ticket {
+            return None;
+        }
+        let at_us = self.policy.look_us();
+        self.looks = Some((ticket, at_us.unwrap_or(u64::MAX)));
+        at_us.map(|at_us| Duration::from_micros(at_us.saturating_sub(now_us).max(1)))
     }
 }
 
 impl Turns {
     pub(super) fn new(clock: &Arc<dyn Clock>) -> Turns {
-        let policy = PageTurns::new(clock.cores());
-        let state = TurnsState { policy, granted: BTreeMap::new(), waiting: BTreeMap::new() };
-        Turns { clock: Arc::clone(clock), state: Mutex::new(state) }
+        let cores = clock.cores();
+        let policy = PageTurns::new(cores);
+        let (granted, waiting) = (BTreeMap::new(), BTreeMap::new());
+        let state = TurnsState { policy, granted, waiting, looks: None, paused: 0 };
+        Turns {
+            clock: Arc::clone(clock),
+            cores,
+            state: Mutex::new(state),
+            working: AtomicUsize::new(0),
+            need_cores: AtomicBool::new(false),
+            resumed: Condvar::new(),
+        }
     }
 
     /// Does `work` in a turn. REQUIRES: the caller has no turn, and `work` waits for no thread that
@@ -91,13 +121,46 @@ impl Turns {
         }
         state.granted.remove(&ticket);
         state.waiting.remove(&ticket);
+        self.working.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that replay runs, or that it does not: then the time of turns is not limited.
-    pub(super) fn limit(&self, limited: bool) {
+    /// Says whether the time of turns is limited, because replay runs, and whether turns need cores
+    /// that replay uses, because they do not wait for the device.
+    pub(super) fn limit(&self, limited: bool, need_cores: bool) {
         let mut state = self.state.lock();
         state.policy.limit(limited, self.clock.now_us());
         state.waiting.values().for_each(|waiting| waiting.notify_all());
+        self.need_cores.store(need_cores, Ordering::Relaxed);
+        self.resumed.notify_all();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_limited(&self) -> bool {
+        self.state.lock().policy.is_limited()
+    }
+
+    /// Waits while turns need the core of this thread of replay. REQUIRES: the caller has nothing
+    /// that a thread with a turn waits for.
+    #[inline]
+    pub(super) fn make_way(&self, worker: usize) {
+        if self.need_core_of(worker) {
+            self.pause(worker);
+        }
+    }
+
+    #[cold]
+    fn pause(&self, worker: usize) {
+        let mut state = self.state.lock();
+        state.paused += 1;
+        while self.need_core_of(worker) {
+            self.resumed.wait(&mut state);
+        }
+        state.paused -= 1;
+    }
+
+    fn need_core_of(&self, worker: usize) -> bool {
+        self.need_cores.load(Ordering::Relaxed)
+            && worker >= workers_beside(self.working.load(Ordering::Relaxed), self.cores)
     }
 }
 
@@ -112,6 +175,10 @@ impl Drop for EndOfTurn<'_> {
     fn drop(&mut self) {
         let now_us = self.turns.clock.now_us();
         let mut state = self.turns.state.lock();
+        self.turns.working.fetch_sub(1, Ordering::Relaxed);
+        if state.paused > 0 {
+            self.turns.resumed.notify_all();
+        }
         state.policy.end(self.thread, now_us.saturating_sub(self.begun_us), now_us);
         state.grant(now_us);
     }
@@ -120,12 +187,12 @@ impl Drop for EndOfTurn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use base::sync::atomic::{AtomicU32, AtomicU64};
     use vfs::mem::ManualClock;
 
     /// Two cores: the first thread has a turn when it needs one, and one of the others.
     #[test]
-    fn a_thousand_threads_get_their_turns_two_at_a_time() {
+    fn a_thousand_threads_get_their_turns_at_most_two_at_a_time() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
         let turns = Arc::new(Turns::new(&clock));
         let (inside, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
@@ -140,7 +207,7 @@ mod tests {
                             inside.fetch_sub(1, Ordering::AcqRel);
                         });
                         if n % 100 == 0 {
-                            turns.limit(n % 200 == 0);
+                            turns.limit(n % 200 == 0, false);
                         }
                     }
                 })
@@ -148,7 +215,7 @@ mod tests {
             .map(|thread| thread.unwrap())
             .collect();
         // Each reading moves the clock. Without time, threads that have ended would stay active.
-        while done.load(Ordering::Acquire) < 3000 {
+        while !threads.iter().all(|thread| thread.is_finished()) {
             (0..10_000).for_each(|_| _ = clock.now_us());
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -158,6 +225,38 @@ mod tests {
         assert_eq!(done.load(Ordering::Acquire), 3000);
         let state = turns.state.lock();
         assert!(state.waiting.is_empty() && state.granted.is_empty());
+    }
+
+    #[test]
+    fn replay_makes_way_for_turns() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let turns = Arc::new(Turns::new(&clock));
+        turns.take(|| turns.make_way(1));
+        turns.limit(true, true);
+        turns.make_way(1);
+        let theirs = Arc::clone(&turns);
+        let (passed, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let worker = {
+            let (passed, end) = (Arc::clone(&passed), Arc::clone(&end));
+            base::sync::spawn("worker", move || {
+                while turns.working.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                // Two cores: one is left.
+                turns.make_way(0);
+                end.store(true, Ordering::Release);
+                turns.make_way(1);
+                passed.store(true, Ordering::Release);
+            })
+        };
+        theirs.take(|| {
+            while !end.load(Ordering::Acquire) || theirs.state.lock().paused == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!passed.load(Ordering::Acquire), "its core is needed");
+        });
+        worker.unwrap().join().unwrap();
+        assert!(passed.load(Ordering::Acquire));
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl Level {
 pub(crate) struct Figures {
     pub(crate) redo_bytes: u64,
     pub(crate) redo_pad_bytes: u64,
+    pub(crate) pages_read: u64,
     pub(crate) pages_written: u64,
     pub(crate) pages_written_foreground: u64,
     pub(crate) pages_written_by_force: BTreeMap<String, u64>,
@@ -138,6 +139,7 @@ impl Figures {
         Figures {
             redo_bytes: of("redo_bytes_written"),
             redo_pad_bytes: of("redo_pad_bytes"),
+            pages_read: of("pages_read"),
             pages_written: of("pages_written"),
             pages_written_foreground: of("pages_written_foreground"),
             pages_written_by_force: family(engine.pages_by_force()),

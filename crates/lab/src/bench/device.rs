@@ -1,12 +1,14 @@
 //! The bare device, which some benchmarks compare the engine with.
 
+use super::random;
 use crate::failure::{Failure, Outcome};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 4096;
@@ -14,6 +16,9 @@ const BLOCK_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = 4 << 20;
 /// How many files [`Device::makes_files`] makes.
 const SEGMENTS: usize = 8;
+/// [`Device::reads_files`] reads pieces of this size, bytes, so many at a time.
+const PIECE_BYTES: usize = 4 << 20;
+const READERS: u32 = 4;
 
 #[repr(align(4096))]
 struct Block([u8; BLOCK_BYTES]);
@@ -58,6 +63,18 @@ impl Device {
         write_and_read(path, bytes).map_err(failed)
     }
 
+    /// Reads blocks of the file at random places for so long, as many at a time as there are
+    /// `threads`, without the page cache if possible. Returns the reads a second.
+    pub(super) fn random_reads(file: &Path, block: usize, threads: u32, time: Duration) -> Outcome<f64> {
+        read_at_random(file, block, threads, time).map_err(failed)
+    }
+
+    /// Reads so many bytes of the files, several pieces at a time, without the page cache if
+    /// possible. Returns how long that took.
+    pub(super) fn reads_files(files: &[PathBuf], bytes: u64) -> Outcome<Duration> {
+        read_files(files, bytes).map_err(failed)
+    }
+
     /// Makes files in `dir` as the log makes its segments: written with zeros, synced, then named.
     /// Returns the rate, MB/s.
     pub(super) fn makes_files(dir: &Path) -> Outcome<f64> {
@@ -88,6 +105,83 @@ fn write_and_read(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
         file.read_exact_at(&mut large.0, at)?;
     }
     Ok((written, rate(start)))
+}
+
+/// Memory for direct reads of so many bytes.
+struct DirectBuffer {
+    // One block more, so that the reads can begin at the start of a block in memory.
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl DirectBuffer {
+    fn new(len: usize) -> DirectBuffer {
+        let bytes = vec![0; len + BLOCK_BYTES];
+        let from = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        DirectBuffer { bytes, from, len }
+    }
+
+    fn whole(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.from..][..self.len]
+    }
+}
+
+fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io::Result<f64> {
+    let file = uncached(OpenOptions::new().read(true), path)?;
+    let blocks = (file.metadata()?.len() / block as u64).max(1);
+    let start = Instant::now();
+    let read = |seed: u32| -> io::Result<u64> {
+        let (mut buffer, mut random, mut reads) = (DirectBuffer::new(block), u64::from(seed), 0);
+        while start.elapsed() < time {
+            file.read_exact_at(buffer.whole(), random::next(&mut random) % blocks * block as u64)?;
+            reads += 1;
+        }
+        Ok(reads)
+    };
+    let reads = in_threads(threads, read)?.into_iter().sum::<u64>();
+    Ok(reads as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Does the work in so many threads, each with its number, and returns their results.
+fn in_threads<T: Send>(threads: u32, work: impl Fn(u32) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|n| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(n)
+                })
+            })
+            .collect();
+        started
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+fn read_files(files: &[PathBuf], bytes: u64) -> io::Result<Duration> {
+    let mut pieces = Vec::new();
+    for path in files {
+        let len = path.metadata()?.len();
+        pieces.extend((0..len).step_by(PIECE_BYTES).map(|at| (path, at, (len - at).min(PIECE_BYTES as u64))));
+    }
+    let (next, taken) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let read = |_| -> io::Result<()> {
+        let mut buffer = DirectBuffer::new(PIECE_BYTES);
+        while let Some(&(path, at, len)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if taken.fetch_add(len, Ordering::Relaxed) >= bytes {
+                break;
+            }
+            let file = uncached(OpenOptions::new().read(true), path)?;
+            file.read_exact_at(&mut buffer.whole()[..len as usize], at)?;
+        }
+        Ok(())
+    };
+    let start = Instant::now();
+    in_threads(READERS, read)?;
+    Ok(start.elapsed())
 }
 
 fn make_files(dir: &Path) -> io::Result<f64> {

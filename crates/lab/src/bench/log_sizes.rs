@@ -138,7 +138,7 @@ impl LogSizes {
         // Each run begins without dirty pages.
         db.checkpoint()?;
         let pace = load::full_speed(self.threads, self.warmup, self.seconds);
-        steadiness::measure(db, params, pace, &database.probe())
+        steadiness::measure(db, WorkloadKind::WriteHeavy, params, pace, &database.probe())
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod hogs;
 pub(crate) mod hot_rows;
 pub(crate) mod hot_versions;
 pub(crate) mod idle;
+pub(crate) mod io_bound;
 pub(crate) mod laws;
 mod load;
 pub(crate) mod log_sizes;
@@ -102,12 +103,13 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Returns the median; of an even number the greater of the middle two.
+/// Returns the median; of an even number the mean of the middle two.
 ///
 /// REQUIRES: there is a value.
 fn median(values: Vec<f64>) -> f64 {
     let values = sorted(values);
-    values[values.len() / 2]
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
 /// Returns the 99th percentile of sorted values; `None` if there are none.
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn percentiles_of_a_few_values() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 3.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(p99(&[]), None);
         let values = sorted((0..200).rev().map(f64::from).collect());
         assert_eq!(p99(&values), Some(198.0));

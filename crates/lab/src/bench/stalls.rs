@@ -105,7 +105,8 @@ impl Stalls {
             let measured = std::thread::scope(|scope| {
                 let beside = scope.spawn(|| self.disturb(db, scene, &over));
                 let pace = load::full_speed(self.threads, self.warmup, self.seconds);
-                let measured = steadiness::measure(db, params, pace, &database.probe());
+                let measured =
+                    steadiness::measure(db, WorkloadKind::WriteHeavy, params, pace, &database.probe());
                 over.store(true, Ordering::Relaxed);
                 super::joined(beside)?;
                 measured

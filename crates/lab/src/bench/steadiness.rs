@@ -1,4 +1,4 @@
-//! How steady a write-heavy load is: the worst seconds, the time that admission took, and seconds
+//! How steady a load is: the worst seconds, the time that admission took, and seconds
 //! in which the device itself was slow.
 
 use super::probe::Probe;
@@ -27,12 +27,23 @@ pub(super) struct Measured {
     pub(super) stops: u64,
     /// Seconds in which the device was slow.
     pub(super) dips: usize,
+    /// The length of the measured phase, seconds, and the pages that were read and written in it.
+    pub(super) measured_s: f64,
+    pub(super) pages_read: u64,
+    pub(super) pages_written: u64,
+    pub(super) pages_written_foreground: u64,
 }
 
-/// Runs the write-heavy load on a database that holds its rows. `probe` is a file that does not
-/// exist, on the same device.
-pub(super) fn measure(db: &Db, params: WorkloadParams, pace: Pace, probe: &Path) -> Outcome<Measured> {
-    let workload = workload::build(WorkloadKind::WriteHeavy, params.after(lsn(&db.metrics())));
+/// Runs a load on a database that holds its rows. `probe` is a file that does not exist, on the
+/// same device.
+pub(super) fn measure(
+    db: &Db,
+    kind: WorkloadKind,
+    params: WorkloadParams,
+    pace: Pace,
+    probe: &Path,
+) -> Outcome<Measured> {
+    let workload = workload::build(kind, params.after(lsn(&db.metrics())));
     let threads = pace.threads;
     let probe = Probe::start(probe)?;
     let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
@@ -47,6 +58,10 @@ pub(super) fn measure(db: &Db, params: WorkloadParams, pace: Pace, probe: &Path)
         delayed: held_s / (totals.seconds * f64::from(threads)),
         stops: figures.hard_waits,
         dips: probe.stop()?.slow_seconds(begun, totals.per_second.len()),
+        measured_s: totals.seconds,
+        pages_read: figures.pages_read,
+        pages_written: figures.pages_written,
+        pages_written_foreground: figures.pages_written_foreground,
     })
 }
 
@@ -90,7 +105,8 @@ mod tests {
     fn the_table_shows_the_worst_seconds() {
         let mut seconds = vec![1000.0; 300];
         (seconds[7], seconds[8], seconds[9], seconds[10]) = (500.0, 600.0, 700.0, 800.0);
-        let run = Measured { tps: 995.0, seconds, p99_ms: 12.34, delayed: 0.051, stops: 0, dips: 1 };
+        let run =
+            Measured { tps: 995.0, seconds, p99_ms: 12.34, delayed: 0.051, dips: 1, ..Measured::default() };
         let short = Measured { seconds: vec![0.0, 10.0, 8.0], ..Measured::default() };
         let none = Measured::default();
         let table = [heads("log"), run.line("96 MiB"), short.line("4 GiB"), none.line("a name of 18 bytes")];

@@ -14,6 +14,7 @@ use crate::bench::hogs::Hogs;
 use crate::bench::hot_rows::HotRows;
 use crate::bench::hot_versions::HotVersions;
 use crate::bench::idle::Idle;
+use crate::bench::io_bound::IoBound;
 use crate::bench::laws::Laws;
 use crate::bench::log_sizes::LogSizes;
 use crate::bench::long_snapshot::LongSnapshot;
@@ -61,6 +62,7 @@ enum Benchmark {
     HotRows(HotRows),
     HotVersions(HotVersions),
     Idle(Idle),
+    IoBound(IoBound),
     Laws(Laws),
     LogSizes(LogSizes),
     LongSnapshot(LongSnapshot),
@@ -99,6 +101,7 @@ impl Bench {
             Benchmark::HotRows(bench) => bench.run(),
             Benchmark::HotVersions(bench) => bench.run(),
             Benchmark::Idle(bench) => bench.run(),
+            Benchmark::IoBound(bench) => bench.run(),
             Benchmark::Laws(bench) => bench.run(),
             Benchmark::LogSizes(bench) => bench.run(),
             Benchmark::LongSnapshot(bench) => bench.run(),

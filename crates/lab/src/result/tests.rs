@@ -21,6 +21,7 @@ fn sample() -> RunResult {
     let figures = Figures {
         redo_bytes: 800_000,
         redo_pad_bytes: 4096,
+        pages_read: 0,
         pages_written: 64,
         pages_written_foreground: 0,
         pages_written_by_force: map(&[("checkpoint_age", 60), ("free_frames", 4)]),

@@ -6,14 +6,16 @@ mod tenths;
 
 pub(crate) use children::{AfterKillSuccessor, AfterKillVictim};
 
+use super::device::Device;
 use super::{load, scratch};
 use crate::crash::{ChildProcess, EngineSizes, Message};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::units::{parse_seconds, parse_size, parse_time, show_size};
 use crate::workload::WorkloadParams;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 use table::{Round, heads};
@@ -26,12 +28,13 @@ process is killed with SIGKILL. Then another process opens the database and runs
 while recovery goes on. Its buffer pool is empty. At the end the database is checked. Each amount of
 redo gets a new database, and a log so long that no page is written for it before the kill.
 
-All times are seconds from the start of the open, not of the process. warm: commits a second before the
-kill, the median of the last ten seconds. open: when the open returned. first: when the first commit
-returned. 1 s to 5 s: the commits of each of the first seconds, as parts of the warm rate. back: when a
-second ends that is the first with --back of the warm rate; it begins at any tenth of a second.
-recovered: when all redo was applied and what the kill had cut off was reverted. -: the load ended
-before that.
+warm: commits a second before the kill, the median of the last ten seconds. device: how long the bare
+device takes to read so much of the log, four pieces of 4 MiB at a time, past the page cache, between
+the kill and the open; in seconds. All other times are seconds from the start of the open, not of the
+process. open: when the open returned. first: when the first commit returned. 1 s to 5 s: the commits of
+each of the first seconds, as parts of the warm rate. back: when a second ends that is the first with
+the part --back of the warm rate; it begins at any tenth of a second. recovered: when all redo was
+applied and what the kill had cut off was reverted. -: the load ended before that.
 
 The benchmark fails if the rate is not back --within its time, or if the check finds damage.";
 
@@ -144,6 +147,7 @@ impl AfterKill {
         };
         let warm = rate_at_end(&killed.tenths);
         let wanted = warm * self.back;
+        let device = Device::reads_files(&log_files(&files)?, redo_bytes)?;
 
         let own =
             [format!("--wanted={wanted}"), seconds("seconds", self.seconds), seconds("within", self.within)];
@@ -157,6 +161,7 @@ impl AfterKill {
         Ok(Round {
             redo_bytes,
             warm,
+            device_s: Some(device.as_secs_f64()),
             opened_s: told.opened_us.map(in_seconds),
             first_s: told.first_us.map(in_seconds),
             seconds: each_second(&told.tenths),
@@ -164,6 +169,19 @@ impl AfterKill {
             recovered_s: told.recovered_us.map(in_seconds),
         })
     }
+}
+
+/// Returns the files of the log of the database in `dir`, the newest first.
+fn log_files(dir: &Path) -> Outcome<Vec<PathBuf>> {
+    let log = dir.join("redo");
+    let failed = |e| Failure::failed(format!("{}: {e}", log.display()));
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&log).map_err(failed)? {
+        files.push(entry.map_err(failed)?.path());
+    }
+    files.sort();
+    files.reverse();
+    Ok(files)
 }
 
 impl LoadSizes {

@@ -31,6 +31,11 @@ const FIRST_US: f64 = 250_000.0;
 const DEBT_US: f64 = 50_000.0;
 /// The part of the cores' time that turns may take.
 const PART: f64 = 0.1;
+/// [`alone_us`] is this part (1/n) of the time in which a device of `DEVICE_BYTES_PER_S` reads the
+/// log, and not more than `ALONE_US_MOST`.
+const ALONE_PART: u64 = 4;
+const DEVICE_BYTES_PER_S: u64 = 1_500_000_000;
+const ALONE_US_MOST: u64 = 500_000;
 
 /// The name of a thread that waits for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,6 +197,16 @@ impl PageTurns {
 #[must_use]
 pub fn workers_beside(turns: usize, cores: u32) -> usize {
     if turns == 0 { usize::MAX } else { (cores as usize).saturating_sub(turns) }
+}
+
+/// Returns for how long threads that need pages have the device for themselves before the log is
+/// read in order, for a log of so many bytes, microseconds. The few pages of a single transaction
+/// are complete by then, which would wait for the whole log behind such reads. Many pages are not,
+/// and lose this time.
+#[must_use]
+pub fn alone_us(log_bytes: u64) -> u64 {
+    let whole_us = u128::from(log_bytes) * 1_000_000 / u128::from(DEVICE_BYTES_PER_S);
+    ALONE_US_MOST.min((whole_us / u128::from(ALONE_PART)) as u64)
 }
 
 #[cfg(test)]
@@ -358,5 +373,12 @@ mod tests {
         assert_eq!(grant, Grant { ticket: other, at_us: ((FIRST_US - 200_000.0) / 0.2) as u64 });
         let first = turns.ask(1);
         assert_eq!(turns.next(0), Some(Grant { ticket: first, at_us: 0 }));
+    }
+
+    #[test]
+    fn a_long_log_is_read_in_order_a_moment_later() {
+        let ms = |mib: u64| alone_us(mib << 20) / 1000;
+        assert_eq!([0, 100, 500, 2000].map(ms), [0, 17, 87, 349]);
+        assert_eq!(alone_us(u64::MAX), ALONE_US_MOST);
     }
 }

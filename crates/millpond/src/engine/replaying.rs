@@ -173,7 +173,9 @@ impl Shared {
         if caching.is_err() {
             task.pending.end_caching();
         }
-        parker.park_for(HEAD_START);
+        if !parker.park_for(HEAD_START) {
+            parker.park_for(task.pending.head_start());
+        }
         self.replay_again(task, parker);
         task.pending.end_caching();
         if let Ok(caching) = caching {

@@ -6,8 +6,10 @@ use super::pending::Pending;
 use crate::log::block::block_of;
 use base::aligned::{AlignedBuf, IO_ALIGN};
 use base::sync::{Condvar, Mutex};
+use pace::page_turns::alone_us;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The log is read into the page cache if it takes at most this part (1/n) of the memory.
 const MEMORY_PART: u64 = 4;
@@ -46,13 +48,22 @@ impl LogUse {
         first
     }
 
-    /// Waits until somebody needs the log. Returns false if nobody will.
-    fn await_use(&self) -> bool {
+    /// Waits until somebody needs the log, and then so long. Returns false if nobody does any more.
+    fn await_use(&self, then: Duration) -> bool {
         let mut state = self.state.lock();
         while *state == LogUseState::Unused {
             self.changed.wait(&mut state);
         }
+        if *state == LogUseState::Used {
+            // A use that ends early ends the wait.
+            self.changed.wait_for(&mut state, then);
+        }
         *state == LogUseState::Used
+    }
+
+    /// Whether the log was needed at random places.
+    fn has_begun(&self) -> bool {
+        *self.state.lock() != LogUseState::Unused
     }
 
     /// Says that it is not read into memory any more.
@@ -76,7 +87,7 @@ impl Pending {
     /// is done, or at [`Pending::end_caching`]. What it cannot do costs only time.
     pub(crate) fn cache_log(&self) {
         let _ending = EndOfReading(self);
-        if !self.is_cached() || !self.log_use.await_use() {
+        if !self.is_cached() || !self.log_use.await_use(self.alone()) {
             return;
         }
         let segments = self.log.segments();
@@ -101,6 +112,16 @@ impl Pending {
                 }
             }
         }
+    }
+
+    /// For how long those who need pages first have the device for themselves.
+    fn alone(&self) -> Duration {
+        Duration::from_micros(alone_us(self.end.since(self.from)))
+    }
+
+    /// Returns for how long replay waits for those who need pages now, before it begins.
+    pub(crate) fn head_start(&self) -> Duration {
+        if self.is_cached() && self.log_use.has_begun() { self.alone() } else { Duration::ZERO }
     }
 
     /// Whether the log is read through the page cache: it is short enough.

@@ -194,8 +194,9 @@ mod tests {
     use crate::log::tests::{LogDir, start};
     use vfs::mem::ManualClock;
 
-    /// The first page may be needed long after replay has begun. Its turns waited for the device
-    /// while they were limited, and used up the time of those that followed.
+    /// Who needs pages first has the device for itself. The first page may be needed long after
+    /// replay has begun. Its turns waited for the device while they were limited, and used up the
+    /// time of those that followed.
     #[test]
     fn turns_are_not_limited_while_the_log_is_being_read() {
         let dir = LogDir::new("turns-beside-reading");
@@ -203,9 +204,11 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
         let lsns = (Lsn::ZERO, Lsn(1 << 20));
         let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        assert!(pending.head_start().is_zero(), "nobody needs the log yet");
         pending.replay_runs(true);
         assert!(pending.turns.is_limited(), "nobody reads the log yet");
         assert!(!pending.in_turn(|| pending.turns.is_limited()));
+        assert!(!pending.head_start().is_zero(), "it was needed before replay began");
         pending.end_caching();
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         pending.replay_runs(false);

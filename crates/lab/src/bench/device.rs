@@ -2,12 +2,14 @@
 
 use super::random;
 use crate::failure::{Failure, Outcome};
+use base::aligned::AlignedBuf;
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 64 << 20;
@@ -20,14 +22,11 @@ const SEGMENTS: usize = 8;
 const PIECE_BYTES: usize = 4 << 20;
 const READERS: u32 = 4;
 
-#[repr(align(4096))]
-struct Block([u8; BLOCK_BYTES]);
-
 /// A zero-written file whose blocks are overwritten one after the other, without the page cache if
 /// possible.
 pub(super) struct Device {
     file: File,
-    block: Box<Block>,
+    block: AlignedBuf,
 }
 
 fn failed(error: io::Error) -> Failure {
@@ -47,13 +46,13 @@ impl Device {
         }
         zeros.sync_all()?;
         let file = uncached(OpenOptions::new().write(true), path)?;
-        Ok(Device { file, block: Box::new(Block([1; BLOCK_BYTES])) })
+        Ok(Device { file, block: filled(BLOCK_BYTES) })
     }
 
     /// Overwrites the `n`-th block durably.
     pub(super) fn write(&mut self, n: u64) -> Outcome {
-        self.block.0[0] = n as u8;
-        let written = self.file.write_all_at(&self.block.0, n * BLOCK_BYTES as u64 % FILE_BYTES);
+        self.block[0] = n as u8;
+        let written = self.file.write_all_at(&self.block, n * BLOCK_BYTES as u64 % FILE_BYTES);
         written.and_then(|()| self.file.sync_data()).map_err(failed)
     }
 
@@ -82,6 +81,13 @@ impl Device {
     }
 }
 
+/// Returns bytes for direct writes that are not zero.
+fn filled(bytes: usize) -> AlignedBuf {
+    let mut buffer = AlignedBuf::zeroed(bytes);
+    buffer.fill(1);
+    buffer
+}
+
 /// Opens a file without the page cache; with it if the file system does not allow that.
 fn uncached(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
@@ -89,42 +95,20 @@ fn uncached(options: &OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 fn write_and_read(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
-    #[repr(align(4096))]
-    struct Large([u8; 1 << 20]);
     let file = uncached(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
-    let mut large = Box::new(Large([1; 1 << 20]));
+    let mut large = filled(1 << 20);
     let rate = |start: Instant| bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
     let start = Instant::now();
     for at in (0..bytes).step_by(1 << 20) {
-        file.write_all_at(&large.0, at)?;
+        file.write_all_at(&large, at)?;
     }
     file.sync_data()?;
     let written = rate(start);
     let start = Instant::now();
     for at in (0..bytes).step_by(1 << 20) {
-        file.read_exact_at(&mut large.0, at)?;
+        file.read_exact_at(&mut large, at)?;
     }
     Ok((written, rate(start)))
-}
-
-/// Memory for direct reads of so many bytes.
-struct DirectBuffer {
-    // One block more, so that the reads can begin at the start of a block in memory.
-    bytes: Vec<u8>,
-    from: usize,
-    len: usize,
-}
-
-impl DirectBuffer {
-    fn new(len: usize) -> DirectBuffer {
-        let bytes = vec![0; len + BLOCK_BYTES];
-        let from = bytes.as_ptr().align_offset(BLOCK_BYTES);
-        DirectBuffer { bytes, from, len }
-    }
-
-    fn whole(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.from..][..self.len]
-    }
 }
 
 fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io::Result<f64> {
@@ -132,9 +116,9 @@ fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io
     let blocks = (file.metadata()?.len() / block as u64).max(1);
     let start = Instant::now();
     let read = |seed: u32| -> io::Result<u64> {
-        let (mut buffer, mut random, mut reads) = (DirectBuffer::new(block), u64::from(seed), 0);
+        let (mut buffer, mut random, mut reads) = (AlignedBuf::zeroed(block), u64::from(seed), 0);
         while start.elapsed() < time {
-            file.read_exact_at(buffer.whole(), random::next(&mut random) % blocks * block as u64)?;
+            file.read_exact_at(&mut buffer, random::next(&mut random) % blocks * block as u64)?;
             reads += 1;
         }
         Ok(reads)
@@ -145,19 +129,11 @@ fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io
 
 /// Does the work in so many threads, each with its number, and returns their results.
 fn in_threads<T: Send>(threads: u32, work: impl Fn(u32) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
+    let work = &work;
     std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|n| {
-                scope.spawn({
-                    let work = &work;
-                    move || work(n)
-                })
-            })
-            .collect();
-        started
-            .into_iter()
-            .map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        let started: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+        let joined = started.into_iter().map(ScopedJoinHandle::join);
+        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
 
@@ -169,13 +145,13 @@ fn read_files(files: &[PathBuf], bytes: u64) -> io::Result<Duration> {
     }
     let (next, taken) = (AtomicUsize::new(0), AtomicU64::new(0));
     let read = |_| -> io::Result<()> {
-        let mut buffer = DirectBuffer::new(PIECE_BYTES);
+        let mut buffer = AlignedBuf::zeroed(PIECE_BYTES);
         while let Some(&(path, at, len)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
             if taken.fetch_add(len, Ordering::Relaxed) >= bytes {
                 break;
             }
             let file = uncached(OpenOptions::new().read(true), path)?;
-            file.read_exact_at(&mut buffer.whole()[..len as usize], at)?;
+            file.read_exact_at(&mut buffer[..len as usize], at)?;
         }
         Ok(())
     };

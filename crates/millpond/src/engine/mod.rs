@@ -163,8 +163,8 @@ impl Shared {
     /// without progress.
     fn finish_purge_on_full_disk(&self) {
         let left = || self.txns.left_in_background();
-        // One transaction may have many rows.
         let metrics = &self.store.metrics;
+        // One transaction may have many rows.
         let done = || metrics.get(M::PurgeRows) + metrics.get(M::RowReverts);
         let (parker, mut last, mut looks) = (Parker::new(), (usize::MAX, done()), 0);
         while left() > 0 && looks < LOOKS_AT_CLOSE && !self.poison.is_set() && self.reserve.hold().is_err() {

@@ -24,8 +24,29 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// Returns the checksum of `bytes`, followed by two numbers of eight bytes.
+#[inline]
+#[must_use]
+pub fn crc32c_then(bytes: &[u8], numbers: [u64; 2]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() < SHORT && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: as above.
+        return unsafe { short_then(bytes, numbers) };
+    }
+    numbers.iter().fold(crc32c(bytes), |crc, number| crc32c_append(crc, &number.to_le_bytes()))
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
+fn short_then(bytes: &[u8], numbers: [u64; 2]) -> u32 {
+    use std::arch::x86_64::_mm_crc32_u64;
+    let crc = u64::from(!append_short(0, bytes));
+    !(numbers.iter().fold(crc, |crc, number| _mm_crc32_u64(crc, *number)) as u32)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+#[inline]
 fn append_short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
     let (words, mut rest) = bytes.as_chunks::<8>();
@@ -54,6 +75,9 @@ mod tests {
                 assert_eq!(crc32c(part), crc32c::crc32c(part), "{from}..{len}");
                 let (front, back) = part.split_at(part.len() / 3);
                 assert_eq!(crc32c_append(crc32c(front), back), crc32c(part));
+                let numbers = [0x0123_4567_89ab_cdef, u64::MAX - 7];
+                let after: Vec<u8> = numbers.iter().flat_map(|number: &u64| number.to_le_bytes()).collect();
+                assert_eq!(crc32c_then(part, numbers), crc32c_append(crc32c(part), &after));
             }
         }
     }

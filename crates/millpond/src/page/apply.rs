@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use base::PageNo;
+use base::check::VERIFY;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, PageKind};
@@ -77,6 +78,18 @@ impl PageOp<'_> {
     }
 }
 
+impl PageOp<'_> {
+    /// Makes the change in redo. REQUIRES: as [`PageOp::apply`], and the page is at the very LSN at
+    /// which the change found it. So it has the same bytes, and a release program does not compare
+    /// a row's key and old value: that would only take time. What does not fit the page is refused.
+    pub(crate) fn redo(&self, page: &mut [u8]) -> Result<(), Damage> {
+        match self {
+            PageOp::Row(row) => row.redo(page, VERIFY),
+            _ => self.apply(page),
+        }
+    }
+}
+
 fn leaf(page: &[u8]) -> Result<Leaf<'_>, Damage> {
     ensure!(header::kind(page) == Some(PageKind::Leaf), "the page is no leaf");
     Ok(Leaf::new(page))
@@ -141,6 +154,27 @@ fn replace(
 }
 
 impl RowOp<'_> {
+    /// Makes the change in redo. `compare`: keys and old values too.
+    pub(super) fn redo(&self, page: &mut [u8], compare: bool) -> Result<(), Damage> {
+        let leaf = leaf(page)?;
+        ensure!(header::tree(page) == self.tree, "the page belongs to another tree");
+        match self.change {
+            RowChange::Insert { flags, value } => {
+                check_version(self.version, flags)?;
+                ensure!(value.len() <= inline_limit(page.len()), "the value is too long");
+                ensure!(self.key.len() <= max_key(page.len()), "the key is too long");
+                ensure!(self.slot <= leaf.len(), "the slot lies beyond the entries");
+                let suffix = self.key.get(leaf.prefix().len()..);
+                let suffix = suffix.ok_or(Damage("the key lacks the page's prefix"))?;
+                if compare {
+                    fits_between(&leaf, self.slot, self.key)?;
+                }
+                edit::insert_row(page, self.slot, suffix, self.version, flags, value)
+            }
+            RowChange::Replace { .. } => self.replace(page, leaf.len(), compare),
+        }
+    }
+
     fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
         let leaf = leaf(page)?;
         ensure!(header::tree(page) == self.tree, "the page belongs to another tree");
@@ -151,21 +185,35 @@ impl RowOp<'_> {
                 let suffix = fits_between(&leaf, self.slot, self.key)?;
                 edit::insert_row(page, self.slot, suffix, self.version, flags, value)
             }
-            RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, new_middle } => {
-                ensure!(self.slot < leaf.len(), "no such row");
-                ensure!(leaf.key(self.slot).cmp(self.key).is_eq(), "another key stands in the slot");
-                let row = leaf.row(self.slot);
-                ensure!(
-                    row.version == before && row.flags == old_flags,
-                    "another version stands in the slot"
-                );
-                let ends = usize::from(front) + usize::from(back);
-                ensure!(ends + old_middle.len() == row.value.len(), "the old value has another length");
-                let middle = &row.value[usize::from(front)..row.value.len() - usize::from(back)];
-                ensure!(middle == old_middle, "the old value has other bytes");
-                replace(page, self.slot, self.version, new_flags, (front, back), new_middle)
-            }
+            RowChange::Replace { .. } => self.replace(page, leaf.len(), true),
         }
+    }
+
+    /// Replaces a row. `compare`: also its key and its old value.
+    #[inline(always)]
+    fn replace(&self, page: &mut [u8], rows: u16, compare: bool) -> Result<(), Damage> {
+        let RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, new_middle } =
+            self.change
+        else {
+            return Ok(());
+        };
+        ensure!(self.slot < rows, "no such row");
+        let leaf = Leaf::new(page);
+        let row = leaf.row_at(self.slot);
+        ensure!(row.version == before && row.flags == old_flags, "another version stands in the slot");
+        let ends = usize::from(front) + usize::from(back);
+        ensure!(ends + old_middle.len() == row.value.len(), "the old value has another length");
+        if compare {
+            ensure!(leaf.key(self.slot).cmp(self.key).is_eq(), "another key stands in the slot");
+            let middle = &page[row.value.start + usize::from(front)..][..old_middle.len()];
+            ensure!(middle == old_middle, "the old value has other bytes");
+        }
+        if new_middle.len() == old_middle.len() && (old_flags ^ new_flags) & SETTLED == 0 {
+            check_version(self.version, new_flags)?;
+            edit::overwrite_row(page, &row, self.version, new_flags, front.into(), new_middle);
+            return Ok(());
+        }
+        replace(page, self.slot, self.version, new_flags, (front, back), new_middle)
     }
 }
 

@@ -9,7 +9,8 @@ use base::{PageNo, TreeId};
 use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{
     CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Leaf, Node, PREFIX, RIGHT,
-    ROW_HEAD, SETTLED, SLOT_BYTES, SLOTS, UP, VERSION_BYTES, Version, common_prefix, head_of, row_head,
+    ROW_HEAD, RowAt, SETTLED, SLOT_BYTES, SLOTS, UP, VERSION_BYTES, Version, common_prefix, head_of,
+    row_head,
 };
 use super::{Damage, ensure, inline_limit, max_key};
 
@@ -139,6 +140,23 @@ pub(super) fn remove(page: &mut [u8], slot: u16) {
     set_u16(page, COUNT, count - 1);
 }
 
+/// Gives the row at `row` a version and flags, and writes `bytes` over its value from `front` on:
+/// as [`replace_row`], for a row that keeps its length. REQUIRES: the value has these bytes, and
+/// both the old flags and the new ones have [`SETTLED`], or neither.
+#[inline]
+pub(super) fn overwrite_row(
+    page: &mut [u8],
+    row: &RowAt,
+    version: Version,
+    flags: u8,
+    front: usize,
+    bytes: &[u8],
+) {
+    let entry = row.suffix.start - row_head(row.flags);
+    write_row_head(&mut page[entry..], flags, version);
+    page[row.value.start + front..][..bytes.len()].copy_from_slice(bytes);
+}
+
 /// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`.
 /// REQUIRES: `front + back` is at most the old value's length.
 #[inline]
@@ -168,9 +186,9 @@ pub(super) fn replace_row(
     }
     let new_at = if new_len <= len {
         // In place; the bytes left at the end are dead.
-        page.copy_within(at + len - back..at + len, at + keep + middle.len());
-        set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, new_len as u16);
         if new_len < len {
+            page.copy_within(at + len - back..at + len, at + keep + middle.len());
+            set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, new_len as u16);
             let garbage = get_u16(page, GARBAGE) + (len - new_len) as u16;
             set_u16(page, GARBAGE, garbage);
         }

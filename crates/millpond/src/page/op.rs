@@ -396,6 +396,7 @@ impl<'a> RowOp<'a> {
         }
     }
 
+    #[inline(always)]
     fn decode(tag: u8, r: &mut Reader<'a>) -> Result<RowOp<'a>, Truncated> {
         let (slot, tree, version_) = (number(r)?, TreeId(number(r)?), version(r)?);
         let flags = r.u8()?;
@@ -438,6 +439,7 @@ fn put_version(out: &mut Vec<u8>, v: Version) {
     out.put_varint(v.undo_at);
 }
 
+#[inline(always)]
 fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
     let (txn, undo_at) = (r.varint()?, r.varint()?);
     if txn >> 48 != 0 || undo_at >> 40 != 0 {
@@ -446,6 +448,7 @@ fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
     Ok(Version { txn: TxnId(txn), undo_at })
 }
 
+#[inline(always)]
 fn number<T: TryFrom<u64>>(r: &mut Reader<'_>) -> Result<T, Truncated> {
     T::try_from(r.varint()?).map_err(|_| Truncated)
 }

@@ -200,11 +200,14 @@ pub fn workers_beside(turns: usize, cores: u32) -> usize {
 }
 
 /// Returns for how long threads that need pages have the device for themselves before the log is
-/// read in order, for a log of so many bytes, microseconds. The few pages of a single transaction
-/// are complete by then, which would wait for the whole log behind such reads. Many pages are not,
-/// and lose this time.
+/// read in order, for a log of so many bytes and so many threads that need pages, microseconds. The
+/// few pages of a single transaction are complete by then, which would wait for the whole log
+/// behind such reads. The pages of many transactions are not, and would lose this time.
 #[must_use]
-pub fn alone_us(log_bytes: u64) -> u64 {
+pub fn alone_us(log_bytes: u64, threads: usize, cores: u32) -> u64 {
+    if threads > cores as usize {
+        return 0;
+    }
     let whole_us = u128::from(log_bytes) * 1_000_000 / u128::from(DEVICE_BYTES_PER_S);
     ALONE_US_MOST.min((whole_us / u128::from(ALONE_PART)) as u64)
 }
@@ -377,8 +380,9 @@ mod tests {
 
     #[test]
     fn a_long_log_is_read_in_order_a_moment_later() {
-        let ms = |mib: u64| alone_us(mib << 20) / 1000;
+        let ms = |mib: u64| alone_us(mib << 20, 2, 2) / 1000;
         assert_eq!([0, 100, 500, 2000].map(ms), [0, 17, 87, 349]);
-        assert_eq!(alone_us(u64::MAX), ALONE_US_MOST);
+        assert_eq!(alone_us(u64::MAX, 0, 1), ALONE_US_MOST);
+        assert_eq!(alone_us(2000 << 20, 3, 2), 0, "three transactions");
     }
 }

@@ -24,9 +24,6 @@ pub(crate) const GROUP_BYTES_MAX: usize = 96 << 10;
 /// The low bits of the previous page LSN that a record holds.
 pub(crate) const PREV_MASK: u64 = (1 << 40) - 1;
 
-/// Bytes of it, right before the change.
-pub(crate) const PREV_BYTES: usize = 5;
-
 const PAGE: u8 = 1;
 const UNDO: u8 = 2;
 const COMMIT: u8 = 3;
@@ -225,13 +222,6 @@ fn put_txn(out: &mut Vec<u8>, kind: u8, txn: TxnId) {
     out.put_u48(txn.0);
 }
 
-/// Splits the end of a [`Record::Page`] into `prev` and the change. REQUIRES: it has
-/// [`PREV_BYTES`] bytes or more.
-pub(crate) fn split_prev(bytes: &[u8]) -> (u64, &[u8]) {
-    let (prev, op) = bytes.split_at(PREV_BYTES);
-    (Reader::new(prev).u40().unwrap_or(0), op)
-}
-
 /// Iterates over the records of a group whose checksum has been verified.
 #[derive(Clone, Debug)]
 pub(crate) struct Records<'a> {
@@ -302,11 +292,14 @@ pub(crate) fn seal(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
 
 /// Extends the checksum of the records over the length, the LSN and the epoch of the group.
 fn with_position(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
-    let mut tail = [0u8; 16];
-    tail[..8].copy_from_slice(&lsn.0.to_le_bytes());
-    tail[8..12].copy_from_slice(&epoch.to_le_bytes());
-    tail[12..].copy_from_slice(&(len as u32).to_le_bytes());
-    crc::crc32c_append(records_crc, &tail)
+    let [lsn, rest] = position(len, lsn, epoch);
+    crc::crc32c_append(crc::crc32c_append(records_crc, &lsn.to_le_bytes()), &rest.to_le_bytes())
+}
+
+/// Returns what the checksum covers behind the records.
+#[inline]
+fn position(len: usize, lsn: Lsn, epoch: u32) -> [u64; 2] {
+    [lsn.0, u64::from(epoch) | (len as u64) << 32]
 }
 
 /// Returns the length that the header of a group claims; `None` if no group can have it.
@@ -316,11 +309,12 @@ pub(crate) fn claimed_len(header: &[u8; GROUP_HEADER_BYTES]) -> Option<usize> {
 }
 
 /// Whether `group` is whole and was written at this LSN in this epoch.
+#[inline]
 pub(crate) fn verify(group: &[u8], lsn: Lsn, epoch: u32) -> bool {
-    group.len() > GROUP_HEADER_BYTES
-        && fixed::get_u32(group, 0) as usize == group.len()
-        && fixed::get_u32(group, 4)
-            == with_position(crc::crc32c(&group[GROUP_HEADER_BYTES..]), group.len(), lsn, epoch)
+    let Some((header, records)) = group.split_at_checked(GROUP_HEADER_BYTES) else { return false };
+    !records.is_empty()
+        && fixed::get_u32(header, 0) as usize == group.len()
+        && fixed::get_u32(header, 4) == crc::crc32c_then(records, position(group.len(), lsn, epoch))
 }
 
 #[cfg(test)]

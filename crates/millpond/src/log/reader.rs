@@ -21,6 +21,7 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::aligned_vec::AlignedVec;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks that one read fetches.
@@ -77,6 +78,18 @@ pub(crate) struct Scanner<'a> {
     ahead: Option<ReadAhead>,
     /// The highest durable LSN that a valid block named.
     durable_named: Lsn,
+    run: Option<Run>,
+}
+
+/// A held block whose used bytes are known, because the next one names them. Most groups lie whole
+/// in such a block, and need no other look at it.
+#[derive(Clone, Debug)]
+struct Run {
+    /// The block's first position.
+    first: Lsn,
+    /// Where in `Scanner::blocks` its used bytes are.
+    used: Range<usize>,
+    epoch: u32,
 }
 
 impl<'a> Scanner<'a> {
@@ -102,6 +115,7 @@ impl<'a> Scanner<'a> {
             cached: false,
             ahead: None,
             durable_named: Lsn::ZERO,
+            run: None,
         }
     }
 
@@ -132,6 +146,7 @@ impl<'a> Scanner<'a> {
             cached: true,
             ahead: None,
             durable_named: Lsn::ZERO,
+            run: None,
         }
     }
 
@@ -139,6 +154,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn take_buffer(&mut self) -> AlignedBuf {
         self.exhausted = true;
         self.held.clear();
+        self.run = None;
         std::mem::replace(&mut self.blocks, AlignedBuf::zeroed(BLOCK_BYTES))
     }
 
@@ -164,6 +180,7 @@ impl<'a> Scanner<'a> {
     /// Forgets the held blocks; the next ones are read from `block` on.
     fn hold_from(&mut self, block: u64) {
         self.held.clear();
+        self.run = None;
         (self.first_held, self.held_at, self.exhausted) = (block, 0, false);
     }
 
@@ -243,6 +260,7 @@ impl<'a> Scanner<'a> {
             let held = self.held_at * BLOCK_BYTES..(self.held_at + self.held.len()) * BLOCK_BYTES;
             self.blocks.copy_within(held, 0);
             self.held_at = 0;
+            self.run = None;
             let at = self.held.len();
             if !self.read(from, count, at)? {
                 self.exhausted = true;
@@ -298,6 +316,12 @@ impl<'a> Scanner<'a> {
 
     /// Returns the next group, or `None` at the end of the log.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
+        if let Some(found) = self.in_run() {
+            let lsn = self.next;
+            self.next = lsn.plus(found.len() as u64);
+            let records = &self.blocks[found][GROUP_HEADER_BYTES..];
+            return Ok(Some(Group { lsn, end: self.next, records }));
+        }
         let mut group = std::mem::take(&mut self.group);
         group.clear();
         let lsn = self.append_next(&mut group);
@@ -308,6 +332,12 @@ impl<'a> Scanner<'a> {
     /// Appends the next group, its header included, to `out` and returns its LSN. At the end of the
     /// log it returns `None` and appends nothing.
     pub(crate) fn append_next(&mut self, out: &mut AlignedVec) -> Result<Option<Lsn>> {
+        if let Some(found) = self.in_run() {
+            let lsn = self.next;
+            self.next = lsn.plus(found.len() as u64);
+            out.extend_from_slice(&self.blocks[found]);
+            return Ok(Some(lsn));
+        }
         let start = out.len();
         let found = self.locate(out);
         match found {
@@ -346,6 +376,7 @@ impl<'a> Scanner<'a> {
                 self.next = block_start(block + 1);
                 continue;
             }
+            self.begin_run(block, epoch);
             if let Some(group) = self.in_one_block(block, offset) {
                 let whole = group::verify(group, at, epoch);
                 out.extend_from_slice(group);
@@ -369,6 +400,29 @@ impl<'a> Scanner<'a> {
         let rest = &self.payload(block)[offset..];
         let len = group::claimed_len(rest.first_chunk()?)?;
         rest.get(..len)
+    }
+
+    /// Notes how many bytes of a held block are in use, if the next one is held too.
+    fn begin_run(&mut self, block: u64, epoch: u32) {
+        let index = (block - self.first_held) as usize;
+        let payload = (self.held_at + index) * BLOCK_BYTES + HEADER_BYTES;
+        self.run = self.held.get(index + 1).map(|after| {
+            let used = payload..payload + usize::from(after.prev_used);
+            Run { first: block_start(block), used, epoch }
+        });
+    }
+
+    /// Returns where in `blocks` the next group is, if it lies whole in the block of the group
+    /// before and its checksum holds.
+    #[inline]
+    fn in_run(&self) -> Option<Range<usize>> {
+        let run = self.run.as_ref()?;
+        let offset = self.next.0.checked_sub(run.first.0)? as usize;
+        let rest = self.blocks[run.used.clone()].get(offset..)?;
+        let len = group::claimed_len(rest.first_chunk()?)?;
+        let whole = group::verify(rest.get(..len)?, self.next, run.epoch);
+        let at = run.used.start + offset;
+        whole.then_some(at..at + len)
     }
 
     /// Appends `n` positions from `at` on to `out`. False if they do not lie in consecutive valid
@@ -398,7 +452,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn check_end(&mut self, window: u64, known: Lsn) -> Result {
         let end = self.next;
         let shape = self.segments.shape();
-        self.segment = None;
+        (self.segment, self.run) = (None, None);
         let fail = |scanner: &Self, what: String| {
             let number = shape.segment_of(block_of(end));
             let file = match scanner.segments.find(number) {

@@ -1,8 +1,10 @@
 //! The log as a whole. Acknowledged commits are read back; a log that was cut or has a hole ends
 //! there or is refused, by the rule.
 
-use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
-use super::group::{self, Record, Records};
+use super::block::{
+    BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up,
+};
+use super::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments, file_offset};
 use super::{Log, LogOptions, LogStart};
@@ -224,6 +226,27 @@ fn a_torn_tail_ends_the_log_and_later_blocks_are_never_read_again() {
     let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
     let (commits, _) = dir.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
     assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
+}
+
+/// A group is looked at by itself, also where the groups before it in its block were whole.
+#[test]
+fn a_flipped_bit_in_the_middle_of_a_block_ends_the_log() {
+    let dir = LogDir::new("flipped");
+    let log = dir.log(start());
+    let lsns: Vec<Lsn> = (0..100).map(|n| commit(&log, n, 60)).collect();
+    log.flush_to(lsns[99], SyncReason::Commit).unwrap();
+    drop(log);
+    for n in [93u64, 92, 60, 20, 1, 0] {
+        let at = lsns[n as usize].plus(GROUP_HEADER_BYTES as u64 + 5);
+        let segments = dir.segments();
+        let segment = segments.find(SHAPE.segment_of(block_of(at))).unwrap();
+        let mut block = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+        segment.file.read_at(&mut block, file_offset(SHAPE, block_of(at))).unwrap();
+        block[HEADER_BYTES + offset_in_block(at)] ^= 4;
+        segment.file.write_at(&block, file_offset(SHAPE, block_of(at))).unwrap();
+        let (commits, _) = dir.read(&[FIRST], Lsn(0), Lsn(0)).unwrap();
+        assert_eq!(commits, (0..n).collect::<Vec<_>>());
+    }
 }
 
 /// The first block of an epoch is lost, a later one of the same flush is not. The later one once

@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes of a chunk, the last group included.
-const CHUNK_BYTES: usize = 2 << 20;
-/// The reader never waits while a taker has fewer chunks than this.
-const WAITING_MIN: usize = 4;
+pub(super) const CHUNK_BYTES: usize = 2 << 20;
 
 /// Consecutive groups of the log, checked.
 #[derive(Debug, Default)]
@@ -61,18 +59,6 @@ impl LogChunk {
         base::verify!(self.from <= last && last <= end, "a chunk from {} ends at {end}", self.from);
         (last, end)
     }
-
-    /// Returns all groups, headers included.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Returns the offset of `part` in [`LogChunk::bytes`]. REQUIRES: `part` is a part of them.
-    pub(super) fn offset_of(&self, part: &[u8]) -> usize {
-        let at = (part.as_ptr() as usize).wrapping_sub(self.bytes.as_ptr() as usize);
-        base::verify!(at <= self.bytes.len() && part.len() <= self.bytes.len() - at, "no part of the chunk");
-        at
-    }
 }
 
 /// Carries every chunk, or what was made of it, from one thread to each of the takers, in order.
@@ -97,12 +83,12 @@ struct QueueState<T> {
 }
 
 impl<T: Default> BoundedQueue<T> {
-    /// A queue with `takers` takers. About `bytes` of the log may wait for each.
-    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<BoundedQueue<T>> {
+    /// A queue with `takers` takers, for each of which `waiting_max` chunks may wait.
+    pub(crate) fn new(takers: usize, waiting_max: usize) -> Arc<BoundedQueue<T>> {
         let waiting = (0..takers).map(|_| VecDeque::new()).collect();
         let state = QueueState { waiting, spare: Vec::new(), ended: false, abandoned: false };
         Arc::new(BoundedQueue {
-            waiting_max: (bytes / CHUNK_BYTES).max(WAITING_MIN),
+            waiting_max,
             mu: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
@@ -216,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_taker_gets_every_chunk_in_order() {
-        let queue = BoundedQueue::<u64>::new(3, 0);
+        let queue = BoundedQueue::<u64>::new(3, 4);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
                 let queue = Arc::clone(&queue);
@@ -236,8 +222,8 @@ mod tests {
 
     #[test]
     fn a_taker_that_fails_stops_all() {
-        let queue = BoundedQueue::<u64>::new(2, 0);
-        for n in 0..WAITING_MIN as u64 {
+        let queue = BoundedQueue::<u64>::new(2, 4);
+        for n in 0..4 {
             assert!(queue.put(n));
         }
         let other = {

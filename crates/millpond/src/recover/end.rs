@@ -1,6 +1,6 @@
 //! The first pass over the log: finds the log's end, and where the last change of each page is.
 
-use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
+use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CHUNK_BYTES, EndOnDrop, LogChunk};
 use super::redo_table::RedoTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
@@ -123,7 +123,7 @@ pub(crate) fn pages_changed(
 pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail, Rebuild)> {
     let LogToRead { segments, epochs, from, undo_from, listed, known, window } = log;
     let mut scanner = Scanner::new(segments, epochs, from).read_ahead()?;
-    let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
+    let queue = BoundedQueue::new(1, READ_AHEAD_BYTES / CHUNK_BYTES);
     let first_pass = FirstPass {
         rebuild,
         undo_from,

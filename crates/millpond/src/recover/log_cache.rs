@@ -6,7 +6,6 @@ use super::pending::Pending;
 use crate::log::block::block_of;
 use base::aligned::{AlignedBuf, IO_ALIGN};
 use base::sync::{Condvar, Mutex};
-use pace::page_turns::alone_us;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,17 +47,26 @@ impl LogUse {
         first
     }
 
-    /// Waits until somebody needs the log, and then so long. Returns false if nobody does any more.
-    fn await_use(&self, then: Duration) -> bool {
+    /// Waits until somebody needs the log, and then for the time that `then` returns, or until
+    /// [`LogUse::end_alone`]. Returns false if nobody needs it any more.
+    fn await_use(&self, then: impl FnOnce() -> Duration) -> bool {
         let mut state = self.state.lock();
         while *state == LogUseState::Unused {
             self.changed.wait(&mut state);
         }
-        if *state == LogUseState::Used {
+        // Under the mutex: who makes this time end is behind us, or finds us waiting.
+        let then = then();
+        if *state == LogUseState::Used && !then.is_zero() {
             // A use that ends early ends the wait.
             self.changed.wait_for(&mut state, then);
         }
         *state == LogUseState::Used
+    }
+
+    /// Says that those who need pages have the device for themselves no longer.
+    pub(super) fn end_alone(&self) {
+        let _state = self.state.lock();
+        self.changed.notify_all();
     }
 
     /// Whether the log was needed at random places.
@@ -87,7 +95,7 @@ impl Pending {
     /// is done, or at [`Pending::end_caching`]. What it cannot do costs only time.
     pub(crate) fn cache_log(&self) {
         let _ending = EndOfReading(self);
-        if !self.is_cached() || !self.log_use.await_use(self.alone()) {
+        if !self.is_cached() || !self.log_use.await_use(|| self.alone()) {
             return;
         }
         let segments = self.log.segments();
@@ -112,11 +120,6 @@ impl Pending {
                 }
             }
         }
-    }
-
-    /// For how long those who need pages first have the device for themselves.
-    fn alone(&self) -> Duration {
-        Duration::from_micros(alone_us(self.end.since(self.from)))
     }
 
     /// Returns for how long replay waits for those who need pages now, before it begins.

@@ -11,3 +11,4 @@ pub(crate) mod pending;
 pub(crate) mod redo_table;
 mod turns;
 pub(crate) mod undo;
+mod window;

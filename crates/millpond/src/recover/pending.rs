@@ -17,9 +17,10 @@ use crate::log::reader::EpochStart;
 use base::aligned::AlignedBuf;
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
-use std::collections::BTreeSet;
+use pace::page_turns::alone_us;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::Clock;
 
 /// The pages that lack redo.
@@ -46,8 +47,8 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 struct PendingPages {
     table: RedoTable,
-    /// Pages that replay works on now.
-    in_replay: BTreeSet<PageNo>,
+    /// Pages that each worker of replay works on now. They ascend.
+    in_replay: Vec<Arc<[PageNo]>>,
 }
 
 impl Pending {
@@ -69,7 +70,7 @@ impl Pending {
             end,
             pages_path,
             may_be_torn,
-            pages: Mutex::new(PendingPages { table, in_replay: BTreeSet::new() }),
+            pages: Mutex::new(PendingPages { table, in_replay: Vec::new() }),
             turns: Turns::new(clock),
             replay_runs: Mutex::new(false),
             log_use: LogUse::default(),
@@ -91,21 +92,27 @@ impl Pending {
     /// Whether the page lacks redo, or replay may be about to read it. A "no" lasts.
     pub(crate) fn is_pending(&self, page: PageNo) -> bool {
         let pages = self.pages.lock();
-        pages.table.last(page).is_some() || pages.in_replay.contains(&page)
+        pages.table.last(page).is_some()
+            || pages.in_replay.iter().any(|pages| pages.binary_search(&page).is_ok())
     }
 
-    /// Says that replay begins to work on those of the pages that are pending, and returns them.
-    pub(crate) fn begin_replay(&self, pages: impl Iterator<Item = PageNo>) -> Vec<PageNo> {
+    /// Says that a worker of replay begins to work on those of the pages that are pending, and
+    /// returns them. They ascend. It ends its work on those before.
+    pub(crate) fn begin_replay(&self, worker: usize, pages: impl Iterator<Item = PageNo>) -> Arc<[PageNo]> {
         let mut state = self.pages.lock();
-        let pending: Vec<PageNo> = pages.filter(|page| state.table.last(*page).is_some()).collect();
-        state.in_replay.extend(&pending);
+        let pending: Arc<[PageNo]> = pages.filter(|page| state.table.last(*page).is_some()).collect();
+        if state.in_replay.len() <= worker {
+            state.in_replay.resize(worker + 1, Arc::default());
+        }
+        state.in_replay[worker] = Arc::clone(&pending);
         pending
     }
 
-    /// Says that replay has ended its work on these pages until it meets them again. They ascend.
-    pub(crate) fn end_replay(&self, pages: &[PageNo]) {
-        let mut state = self.pages.lock();
-        state.in_replay.retain(|page| pages.binary_search(page).is_err());
+    /// Says that a worker has ended its work on pages until it meets them again.
+    pub(crate) fn end_replay(&self, worker: usize) {
+        if let Some(pages) = self.pages.lock().in_replay.get_mut(worker) {
+            *pages = Arc::default();
+        }
     }
 
     /// Says that all redo has been applied: no page is pending.
@@ -121,7 +128,16 @@ impl Pending {
             // Replay may have begun before.
             self.limit_turns();
         }
+        if self.log_use.is_being_read() && self.alone().is_zero() {
+            self.log_use.end_alone();
+        }
         self.turns.take(work)
+    }
+
+    /// Returns for how long those who need pages have the device for themselves.
+    pub(super) fn alone(&self) -> Duration {
+        let redo_bytes = self.end.since(self.from);
+        Duration::from_micros(alone_us(redo_bytes, self.turns.threads(), self.turns.cores()))
     }
 
     /// Says that replay runs, or that it does not run now.
@@ -192,6 +208,7 @@ impl Pending {
 mod tests {
     use super::*;
     use crate::log::tests::{LogDir, start};
+    use base::sync::atomic::{AtomicUsize, Ordering};
     use vfs::mem::ManualClock;
 
     /// Who needs pages first has the device for itself. The first page may be needed long after
@@ -213,5 +230,42 @@ mod tests {
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         pending.replay_runs(false);
         assert!(!pending.turns.is_limited());
+    }
+
+    /// A single transaction has the device for itself; many together would only lose the time.
+    #[test]
+    fn many_threads_do_not_keep_replay_waiting() {
+        let dir = LogDir::new("many-threads");
+        let (log, path) = (Arc::new(dir.log(start())), PathBuf::from("pages"));
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let lsns = (Lsn::ZERO, Lsn(1 << 30));
+        let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (pending, inside, ended) =
+                    (Arc::clone(&pending), Arc::clone(&inside), Arc::clone(&ended));
+                let stay = move || {
+                    inside.fetch_add(1, Ordering::AcqRel);
+                    while ended.load(Ordering::Acquire) == 0 {
+                        std::thread::yield_now();
+                    }
+                };
+                base::sync::spawn("caller", move || pending.in_turn(stay)).unwrap()
+            })
+            .collect();
+        let reading = Arc::clone(&pending);
+        let reading = base::sync::spawn("cache", move || reading.cache_log()).unwrap();
+        while pending.turns.threads() < 4 {
+            std::thread::yield_now();
+        }
+        assert!(pending.head_start().is_zero());
+        // One more is seen by who waits to read the log.
+        let last = Arc::clone(&pending);
+        let last = base::sync::spawn("last", move || last.in_turn(|| ())).unwrap();
+        reading.join().unwrap();
+        ended.store(1, Ordering::Release);
+        threads.into_iter().chain([last]).for_each(|thread| thread.join().unwrap());
+        assert!(pending.turns.threads() == 0 && inside.load(Ordering::Acquire) == 4);
     }
 }

@@ -134,6 +134,17 @@ impl Turns {
         self.resumed.notify_all();
     }
 
+    /// Returns how many threads have a turn or wait for one.
+    pub(super) fn threads(&self) -> usize {
+        let waiting = self.state.lock().waiting.len();
+        waiting + self.working.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many threads can run at a time.
+    pub(super) fn cores(&self) -> u32 {
+        self.cores
+    }
+
     #[cfg(test)]
     pub(super) fn is_limited(&self) -> bool {
         self.state.lock().policy.is_limited()

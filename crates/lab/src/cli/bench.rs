@@ -1,7 +1,7 @@
 //! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
 
 use super::print;
-use crate::bench::after_kill::AfterKill;
+use crate::bench::after_kill::{AfterKill, ReplayCost};
 use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
@@ -72,6 +72,7 @@ enum Benchmark {
     Queue(Queue),
     ReplacedValues(ReplacedValues),
     Replay(Replay),
+    ReplayCost(ReplayCost),
     RollbackScan(RollbackScan),
     Stalls(Stalls),
     Tables(Tables),
@@ -111,6 +112,7 @@ impl Bench {
             Benchmark::Queue(bench) => bench.run(),
             Benchmark::ReplacedValues(bench) => bench.run(),
             Benchmark::Replay(bench) => bench.run(),
+            Benchmark::ReplayCost(bench) => bench.run(),
             Benchmark::RollbackScan(bench) => bench.run(),
             Benchmark::Stalls(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),

@@ -1,10 +1,12 @@
 //! `millpond bench after-kill`: how fast the rate of commits comes back after a kill -9.
 
 mod children;
+mod replay_cost;
 mod table;
 mod tenths;
 
 pub(crate) use children::{AfterKillSuccessor, AfterKillVictim};
+pub(crate) use replay_cost::ReplayCost;
 
 use super::device::Device;
 use super::{load, scratch};
@@ -137,14 +139,7 @@ impl AfterKill {
         let capacity = Some(redo_bytes.saturating_mul(2).max(CAPACITY_MIN));
         let engine = EngineSizes { pool: self.pool, capacity, recovery_target: None, page: PAGE_BYTES };
         let common = [engine.args(), self.load.args()].concat();
-        let seconds = |name: &str, time: Duration| format!("--{name}={}", time.as_secs_f64());
-
-        let own = [format!("--redo-bytes={redo_bytes}"), seconds("warmup", self.warmup)];
-        let (killed, status) =
-            listen("after-kill-victim", "run until the kill", &files, &[&common[..], &own].concat())?;
-        let Some(redo_bytes) = killed.dying_redo_bytes.filter(|_| status.signal() == Some(SIGKILL)) else {
-            return Err(Failure::failed(format!("the process ended before the kill: {status}")));
-        };
+        let (killed, redo_bytes) = killed(engine, self.load, redo_bytes, self.warmup, &files)?;
         let warm = rate_at_end(&killed.tenths);
         let wanted = warm * self.back;
         let device = Device::reads_files(&log_files(&files)?, redo_bytes)?;
@@ -168,6 +163,29 @@ impl AfterKill {
             back_s: reached_after(&told.tenths, wanted),
             recovered_s: told.recovered_us.map(in_seconds),
         })
+    }
+}
+
+/// Returns a flag for a child process.
+fn seconds(name: &str, time: Duration) -> String {
+    format!("--{name}={}", time.as_secs_f64())
+}
+
+/// Runs the load on a new database in `files` until its log has so much redo since the checkpoint,
+/// and kills it. Also returns how much redo that was.
+fn killed(
+    engine: EngineSizes,
+    load: LoadSizes,
+    redo_bytes: u64,
+    warmup: Duration,
+    files: &Path,
+) -> Outcome<(Told, u64)> {
+    let own = [format!("--redo-bytes={redo_bytes}"), seconds("warmup", warmup)];
+    let args = [engine.args(), load.args(), own.to_vec()].concat();
+    let (told, status) = listen("after-kill-victim", "run until the kill", files, &args)?;
+    match told.dying_redo_bytes {
+        Some(redo_bytes) if status.signal() == Some(SIGKILL) => Ok((told, redo_bytes)),
+        _ => Err(Failure::failed(format!("the process ended before the kill: {status}"))),
     }
 }
 

@@ -149,9 +149,6 @@ impl RunDir {
     }
 
     fn made(dir: PathBuf, remove: Cleanup, keep_after_load: bool) -> RunDir {
-        if remove == Cleanup::Directory {
-            stop::remember(absolute(&dir));
-        }
         RunDir { dir, remove, keep_after_load }
     }
 
@@ -216,7 +213,7 @@ fn absolute(dir: &Path) -> PathBuf {
 }
 
 fn create_private(dir: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(dir)
+    stop::make(absolute(dir), || fs::DirBuilder::new().mode(0o700).create(dir))
 }
 
 /// Fails unless the directory is there and can be read.

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -68,14 +69,18 @@ pub(crate) fn check() -> Result<(), Failure> {
     if asked() { Err(Failure::failed("interrupted before the work was done")) } else { Ok(()) }
 }
 
-/// Adds a directory that the handler deletes when it must exit at once.
-pub(crate) fn remember(dir: PathBuf) {
-    if let Ok(mut made) = MADE.lock() {
+/// Makes a directory that the handler deletes when it must exit at once. It does so also if the
+/// signal comes when the directory has just been made, and none is made afterwards.
+pub(crate) fn make(dir: PathBuf, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let made = MADE.lock();
+    make()?;
+    if let Ok(mut made) = made {
         made.push(dir);
     }
+    Ok(())
 }
 
-/// Takes a directory off the list of [`remember`].
+/// Takes a directory off the list of [`make`].
 pub(crate) fn forget(dir: &Path) {
     if let Ok(mut made) = MADE.lock() {
         made.retain(|one| one != dir);

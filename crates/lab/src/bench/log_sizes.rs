@@ -24,7 +24,11 @@ pages call for may be less; then the log is that long.
 worst: the commits of the worst second, of the median one. 99 %: as many or more in 99 % of the
 seconds. delayed: the part of the threads' time for which admission held them. stops: operations that
 waited for the checkpoint. dips: seconds in which a synced write of 4 KiB, one each 100 ms beside the
-load, took four times as long as usual and 20 ms at least: there the device itself was slow.";
+load, took four times as long as usual and 20 ms at least: there the device itself was slow. cpu: the
+speed of the processor in 99 % of the seconds, of the median one, by the core's time that a fixed
+computation took, 100 times a second beside the load. by cpu: the figure of 99 % if the commits of each
+second are divided by that speed. A machine that shares its cores with others is slower for minutes;
+then cpu is low, and by cpu says what the database itself does.";
 
 /// Commits a second, and how steady, with logs of several sizes beside a long one
 #[derive(Debug, clap::Args)]

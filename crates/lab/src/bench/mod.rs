@@ -31,6 +31,7 @@ pub(crate) mod long_values;
 pub(crate) mod many_locks;
 pub(crate) mod memory_peak;
 mod probe;
+mod processor;
 pub(crate) mod queue;
 mod random;
 pub(crate) mod replaced_values;

@@ -25,7 +25,9 @@ seconds between all and half of it.
 
 worst: the commits of the worst second, of the median one. 99 %: as many or more in 99 % of the
 seconds. delayed: the part of the threads' time for which admission held them. stops: operations that
-waited for the checkpoint. dips: seconds in which the device itself was slow.
+waited for the checkpoint. dips: seconds in which the device itself was slow. cpu: the processor's
+speed in 99 % of the seconds, of the median one. by cpu: the figure of 99 % for commits divided by that
+speed.
 
 The benchmark fails if an operation waited for the checkpoint, or if a second had less than half of
 the median's commits and the device was not slow.";

@@ -316,9 +316,7 @@ impl<'a> Scanner<'a> {
 
     /// Returns the next group, or `None` at the end of the log.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
-        if let Some(found) = self.in_run() {
-            let lsn = self.next;
-            self.next = lsn.plus(found.len() as u64);
+        if let Some((lsn, found)) = self.take_in_run() {
             let records = &self.blocks[found][GROUP_HEADER_BYTES..];
             return Ok(Some(Group { lsn, end: self.next, records }));
         }
@@ -332,9 +330,7 @@ impl<'a> Scanner<'a> {
     /// Appends the next group, its header included, to `out` and returns its LSN. At the end of the
     /// log it returns `None` and appends nothing.
     pub(crate) fn append_next(&mut self, out: &mut AlignedVec) -> Result<Option<Lsn>> {
-        if let Some(found) = self.in_run() {
-            let lsn = self.next;
-            self.next = lsn.plus(found.len() as u64);
+        if let Some((lsn, found)) = self.take_in_run() {
             out.extend_from_slice(&self.blocks[found]);
             return Ok(Some(lsn));
         }
@@ -412,17 +408,21 @@ impl<'a> Scanner<'a> {
         });
     }
 
-    /// Returns where in `blocks` the next group is, if it lies whole in the block of the group
-    /// before and its checksum holds.
+    /// Returns the LSN of the next group and where in `blocks` it is, and goes on behind it, if it
+    /// lies whole in the block of the group before and its checksum holds.
     #[inline]
-    fn in_run(&self) -> Option<Range<usize>> {
+    fn take_in_run(&mut self) -> Option<(Lsn, Range<usize>)> {
         let run = self.run.as_ref()?;
         let offset = self.next.0.checked_sub(run.first.0)? as usize;
         let rest = self.blocks[run.used.clone()].get(offset..)?;
         let len = group::claimed_len(rest.first_chunk()?)?;
-        let whole = group::verify(rest.get(..len)?, self.next, run.epoch);
+        if !group::verify(rest.get(..len)?, self.next, run.epoch) {
+            return None;
+        }
         let at = run.used.start + offset;
-        whole.then_some(at..at + len)
+        let lsn = self.next;
+        self.next = lsn.plus(len as u64);
+        Some((lsn, at..at + len))
     }
 
     /// Appends `n` positions from `at` on to `out`. False if they do not lie in consecutive valid

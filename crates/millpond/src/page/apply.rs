@@ -18,7 +18,7 @@ impl PageOp<'_> {
     /// init](PageOp::is_init).
     pub(crate) fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
         match *self {
-            PageOp::Row(ref row) => row.apply(page),
+            PageOp::Row(ref row) => row.make(page, true),
             PageOp::Restore { slot, version, flags, front, back, middle } => {
                 let leaf = leaf(page)?;
                 ensure!(slot < leaf.len(), "no such row");
@@ -84,7 +84,7 @@ impl PageOp<'_> {
     /// a row's key and old value: that would only take time. What does not fit the page is refused.
     pub(crate) fn redo(&self, page: &mut [u8]) -> Result<(), Damage> {
         match self {
-            PageOp::Row(row) => row.redo(page, VERIFY),
+            PageOp::Row(row) => row.make(page, VERIFY),
             _ => self.apply(page),
         }
     }
@@ -154,8 +154,8 @@ fn replace(
 }
 
 impl RowOp<'_> {
-    /// Makes the change in redo. `compare`: keys and old values too.
-    pub(super) fn redo(&self, page: &mut [u8], compare: bool) -> Result<(), Damage> {
+    /// Makes the change. `compare`: keys and old values too, which redo trusts.
+    pub(super) fn make(&self, page: &mut [u8], compare: bool) -> Result<(), Damage> {
         let leaf = leaf(page)?;
         ensure!(header::tree(page) == self.tree, "the page belongs to another tree");
         match self.change {
@@ -172,20 +172,6 @@ impl RowOp<'_> {
                 edit::insert_row(page, self.slot, suffix, self.version, flags, value)
             }
             RowChange::Replace { .. } => self.replace(page, leaf.len(), compare),
-        }
-    }
-
-    fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
-        let leaf = leaf(page)?;
-        ensure!(header::tree(page) == self.tree, "the page belongs to another tree");
-        match self.change {
-            RowChange::Insert { flags, value } => {
-                check_version(self.version, flags)?;
-                ensure!(value.len() <= inline_limit(page.len()), "the value is too long");
-                let suffix = fits_between(&leaf, self.slot, self.key)?;
-                edit::insert_row(page, self.slot, suffix, self.version, flags, value)
-            }
-            RowChange::Replace { .. } => self.replace(page, leaf.len(), true),
         }
     }
 

@@ -8,6 +8,7 @@ use base::sync::for_each_in_parallel;
 use rustix::fs::{self, Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
@@ -60,11 +61,11 @@ pub(crate) struct OsClock {
     start_us: u64,
 }
 
-/// Returns microseconds of the system's monotonic clock. A durable commit reads it seven times, and
-/// `Instant` would need three times the instructions for the difference of two readings.
-fn monotonic_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // It counts from the start of the machine, so it is not negative.
+/// Returns microseconds of a clock of the system. A durable commit reads the monotonic one seven
+/// times, and `Instant` would need three times the instructions for the difference of two readings.
+fn read_us(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    // It counts from the start of the machine, or of a thread, so it is not negative.
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
@@ -289,13 +290,17 @@ impl File for OsFile {
 
 impl Default for OsClock {
     fn default() -> OsClock {
-        OsClock { start_us: monotonic_us() }
+        OsClock { start_us: read_us(ClockId::Monotonic) }
     }
 }
 
 impl Clock for OsClock {
     fn now_us(&self) -> u64 {
-        monotonic_us().saturating_sub(self.start_us)
+        read_us(ClockId::Monotonic).saturating_sub(self.start_us)
+    }
+
+    fn thread_us(&self) -> u64 {
+        read_us(ClockId::ThreadCPUTime)
     }
 
     fn unix_seconds(&self) -> u64 {

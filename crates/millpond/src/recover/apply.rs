@@ -189,15 +189,14 @@ impl Replay {
             if batch.is_empty() {
                 return Ok(());
             }
-            let pages = InReplay::begin(&self.pending, worker, batch.iter().map(|page| page[0].page));
-            self.pool.fetch_many(&pages.pages, FetchHint::Replay)?;
+            let mine = InReplay::begin(&self.pending, worker, batch.iter().map(|page| page[0].page));
+            self.pool.fetch_many(&mine.numbers, FetchHint::Replay)?;
             for page in &batch {
                 self.look_ahead(window, &places[at..], page.len());
                 at += page.len();
-                if pages.pages.binary_search(&page[0].page).is_err() {
+                if mine.numbers.binary_search(&page[0].page).is_err() {
                     continue;
                 }
-                self.pending.make_way(worker);
                 changes.clear();
                 changes.extend(page.iter().map(|place| window.change(*place)));
                 self.apply_to_page(page[0].page, &changes, &mut image)?;
@@ -356,14 +355,14 @@ fn makes_anew(group: &[Change<'_>]) -> bool {
 
 /// Pages that a worker works on until this is dropped.
 struct InReplay<'p> {
-    pages: Arc<[PageNo]>,
+    numbers: Arc<[PageNo]>,
     worker: usize,
     pending: &'p Pending,
 }
 
 impl<'p> InReplay<'p> {
     fn begin(pending: &'p Pending, worker: usize, pages: impl Iterator<Item = PageNo>) -> InReplay<'p> {
-        InReplay { pages: pending.begin_replay(worker, pages), worker, pending }
+        InReplay { numbers: pending.begin_replay(worker, pages), worker, pending }
     }
 }
 

@@ -28,23 +28,24 @@ pub(super) struct LogUse {
 enum LogUseState {
     #[default]
     Unused,
-    /// Somebody needs the log at random places: it is being read.
-    Used,
+    /// Somebody needs the log at random places, and has the device alone.
+    Alone,
+    /// The log is being read into memory.
+    Reading,
     /// It has been read, or is not read any more.
     Over,
 }
 
 impl LogUse {
-    /// Says that the log is read at random places from now on. Returns whether this is the first
-    /// time.
+    /// Says that the log is read at random places from now on. Returns whether those who do so have
+    /// the device alone.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state.lock();
-        let first = *state == LogUseState::Unused;
-        if first {
-            *state = LogUseState::Used;
+        if *state == LogUseState::Unused {
+            *state = LogUseState::Alone;
             self.changed.notify_all();
         }
-        first
+        *state == LogUseState::Alone
     }
 
     /// Waits until somebody needs the log, and then for the time that `then` returns, or until
@@ -56,17 +57,22 @@ impl LogUse {
         }
         // Under the mutex: who makes this time end is behind us, or finds us waiting.
         let then = then();
-        if *state == LogUseState::Used && !then.is_zero() {
-            // A use that ends early ends the wait.
+        if *state == LogUseState::Alone && !then.is_zero() {
             self.changed.wait_for(&mut state, then);
         }
-        *state == LogUseState::Used
+        if *state == LogUseState::Alone {
+            *state = LogUseState::Reading;
+        }
+        *state == LogUseState::Reading
     }
 
     /// Says that those who need pages have the device for themselves no longer.
     pub(super) fn end_alone(&self) {
-        let _state = self.state.lock();
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        if *state == LogUseState::Alone {
+            *state = LogUseState::Reading;
+            self.changed.notify_all();
+        }
     }
 
     /// Whether the log was needed at random places.
@@ -82,11 +88,6 @@ impl LogUse {
 
     fn is_over(&self) -> bool {
         *self.state.lock() == LogUseState::Over
-    }
-
-    /// Whether it is being read into memory.
-    pub(super) fn is_being_read(&self) -> bool {
-        *self.state.lock() == LogUseState::Used
     }
 }
 
@@ -135,7 +136,6 @@ impl Pending {
     /// Ends [`Pending::cache_log`].
     pub(crate) fn end_caching(&self) {
         self.log_use.end();
-        self.limit_turns();
     }
 }
 

@@ -37,7 +37,6 @@ pub(crate) struct Pending {
     may_be_torn: bool,
     pages: Mutex<PendingPages>,
     turns: Turns,
-    replay_runs: Mutex<bool>,
     pub(super) log_use: LogUse,
     pub(super) clock: Arc<dyn Clock>,
     /// Memory of readers of the log that are done.
@@ -72,7 +71,6 @@ impl Pending {
             may_be_torn,
             pages: Mutex::new(PendingPages { table, in_replay: Vec::new() }),
             turns: Turns::new(clock),
-            replay_runs: Mutex::new(false),
             log_use: LogUse::default(),
             clock: Arc::clone(clock),
             buffers: Mutex::default(),
@@ -124,11 +122,7 @@ impl Pending {
 
     /// Completes a page by `work` when it is the calling thread's turn.
     pub(super) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.log_use.begin() {
-            // Replay may have begun before.
-            self.limit_turns();
-        }
-        if self.log_use.is_being_read() && self.alone().is_zero() {
+        if self.log_use.begin() && self.alone().is_zero() {
             self.log_use.end_alone();
         }
         self.turns.take(work)
@@ -142,22 +136,7 @@ impl Pending {
 
     /// Says that replay runs, or that it does not run now.
     pub(crate) fn replay_runs(&self, runs: bool) {
-        *self.replay_runs.lock() = runs;
-        self.limit_turns();
-    }
-
-    /// Waits while threads that complete pages need the core of this thread of replay.
-    pub(super) fn make_way(&self, worker: usize) {
-        self.turns.make_way(worker);
-    }
-
-    /// Limits the time of turns while replay and they need the same cores. While the log is being
-    /// read into memory, all of them wait for the device.
-    pub(super) fn limit_turns(&self) {
-        // Whoever comes last under this mutex has seen the last change.
-        let runs = self.replay_runs.lock();
-        let limited = *runs && !self.log_use.is_being_read();
-        self.turns.limit(limited, limited && self.is_cached());
+        self.turns.limit(runs);
     }
 
     fn log_of_last_run(&self) -> LogOfLastRun<'_> {
@@ -211,20 +190,22 @@ mod tests {
     use base::sync::atomic::{AtomicUsize, Ordering};
     use vfs::mem::ManualClock;
 
-    /// Who needs pages first has the device for itself. The first page may be needed long after
-    /// replay has begun. Its turns waited for the device while they were limited, and used up the
-    /// time of those that followed.
-    #[test]
-    fn turns_are_not_limited_while_the_log_is_being_read() {
-        let dir = LogDir::new("turns-beside-reading");
+    fn pending(name: &str, redo_bytes: u64) -> (LogDir, Arc<Pending>) {
+        let dir = LogDir::new(name);
         let (log, path) = (Arc::new(dir.log(start())), PathBuf::from("pages"));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
-        let lsns = (Lsn::ZERO, Lsn(1 << 20));
+        let lsns = (Lsn::ZERO, Lsn(redo_bytes));
         let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        (dir, pending)
+    }
+
+    /// The first page may be needed long after replay has begun.
+    #[test]
+    fn turns_are_limited_while_replay_runs() {
+        let (_dir, pending) = pending("turns-beside-replay", 1 << 20);
         assert!(pending.head_start().is_zero(), "nobody needs the log yet");
         pending.replay_runs(true);
-        assert!(pending.turns.is_limited(), "nobody reads the log yet");
-        assert!(!pending.in_turn(|| pending.turns.is_limited()));
+        assert!(pending.in_turn(|| pending.turns.is_limited()));
         assert!(!pending.head_start().is_zero(), "it was needed before replay began");
         pending.end_caching();
         assert!(pending.in_turn(|| pending.turns.is_limited()));
@@ -235,11 +216,7 @@ mod tests {
     /// A single transaction has the device for itself; many together would only lose the time.
     #[test]
     fn many_threads_do_not_keep_replay_waiting() {
-        let dir = LogDir::new("many-threads");
-        let (log, path) = (Arc::new(dir.log(start())), PathBuf::from("pages"));
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
-        let lsns = (Lsn::ZERO, Lsn(1 << 30));
-        let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        let (_dir, pending) = pending("many-threads", 1 << 30);
         let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let threads: Vec<_> = (0..4)
             .map(|_| {

@@ -1,8 +1,8 @@
 //! Threads that complete pages from the log take turns, by the rules of [`pace::page_turns`].
 
-use base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Condvar, Mutex, thread_number};
-use pace::page_turns::{Grant, PageTurns, Ticket, workers_beside};
+use pace::page_turns::{Grant, PageTurns, Ticket};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,6 @@ pub(super) struct Turns {
     state: Mutex<TurnsState>,
     /// Threads that have a turn. Changes under the mutex.
     working: AtomicUsize,
-    /// Turns need a core each, of those that replay uses. Changes under the mutex.
-    need_cores: AtomicBool,
-    /// A thread of replay may go on.
-    resumed: Condvar,
 }
 
 #[derive(Debug)]
@@ -32,8 +28,6 @@ struct TurnsState {
     waiting: BTreeMap<Ticket, Arc<Condvar>>,
     /// The thread that looks by itself whether there is a turn, and when, microseconds.
     looks: Option<(Ticket, u64)>,
-    /// Threads of replay that wait.
-    paused: usize,
 }
 
 impl TurnsState {
@@ -78,22 +72,15 @@ impl Turns {
         let cores = clock.cores();
         let policy = PageTurns::new(cores);
         let (granted, waiting) = (BTreeMap::new(), BTreeMap::new());
-        let state = TurnsState { policy, granted, waiting, looks: None, paused: 0 };
-        Turns {
-            clock: Arc::clone(clock),
-            cores,
-            state: Mutex::new(state),
-            working: AtomicUsize::new(0),
-            need_cores: AtomicBool::new(false),
-            resumed: Condvar::new(),
-        }
+        let state = TurnsState { policy, granted, waiting, looks: None };
+        Turns { clock: Arc::clone(clock), cores, state: Mutex::new(state), working: AtomicUsize::new(0) }
     }
 
     /// Does `work` in a turn. REQUIRES: the caller has no turn, and `work` waits for no thread that
     /// waits for a turn.
     pub(super) fn take<T>(&self, work: impl FnOnce() -> T) -> T {
         self.await_turn();
-        let _ending = EndOfTurn { turns: self, thread: thread_number(), begun_us: self.clock.now_us() };
+        let _ending = EndOfTurn { turns: self, thread: thread_number(), begun_us: self.clock.thread_us() };
         work()
     }
 
@@ -124,14 +111,11 @@ impl Turns {
         self.working.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says whether the time of turns is limited, because replay runs, and whether turns need cores
-    /// that replay uses, because they do not wait for the device.
-    pub(super) fn limit(&self, limited: bool, need_cores: bool) {
+    /// Says whether the time of turns is limited, because replay runs.
+    pub(super) fn limit(&self, limited: bool) {
         let mut state = self.state.lock();
         state.policy.limit(limited, self.clock.now_us());
         state.waiting.values().for_each(|waiting| waiting.notify_all());
-        self.need_cores.store(need_cores, Ordering::Relaxed);
-        self.resumed.notify_all();
     }
 
     /// Returns how many threads have a turn or wait for one.
@@ -149,48 +133,25 @@ impl Turns {
     pub(super) fn is_limited(&self) -> bool {
         self.state.lock().policy.is_limited()
     }
-
-    /// Waits while turns need the core of this thread of replay. REQUIRES: the caller has nothing
-    /// that a thread with a turn waits for.
-    #[inline]
-    pub(super) fn make_way(&self, worker: usize) {
-        if self.need_core_of(worker) {
-            self.pause(worker);
-        }
-    }
-
-    #[cold]
-    fn pause(&self, worker: usize) {
-        let mut state = self.state.lock();
-        state.paused += 1;
-        while self.need_core_of(worker) {
-            self.resumed.wait(&mut state);
-        }
-        state.paused -= 1;
-    }
-
-    fn need_core_of(&self, worker: usize) -> bool {
-        self.need_cores.load(Ordering::Relaxed)
-            && worker >= workers_beside(self.working.load(Ordering::Relaxed), self.cores)
-    }
 }
 
 /// Ends a turn, also after a panic.
 struct EndOfTurn<'t> {
     turns: &'t Turns,
     thread: usize,
+    /// The time of the cores that the thread had used before.
     begun_us: u64,
 }
 
 impl Drop for EndOfTurn<'_> {
     fn drop(&mut self) {
-        let now_us = self.turns.clock.now_us();
+        let clock = &self.turns.clock;
+        // While a turn waits, for the device or for a core, it takes nothing from replay.
+        let used_us = clock.thread_us().saturating_sub(self.begun_us);
+        let now_us = clock.now_us();
         let mut state = self.turns.state.lock();
         self.turns.working.fetch_sub(1, Ordering::Relaxed);
-        if state.paused > 0 {
-            self.turns.resumed.notify_all();
-        }
-        state.policy.end(self.thread, now_us.saturating_sub(self.begun_us), now_us);
+        state.policy.end(self.thread, used_us, now_us);
         state.grant(now_us);
     }
 }
@@ -218,7 +179,7 @@ mod tests {
                             inside.fetch_sub(1, Ordering::AcqRel);
                         });
                         if n % 100 == 0 {
-                            turns.limit(n % 200 == 0, false);
+                            turns.limit(n % 200 == 0);
                         }
                     }
                 })
@@ -238,36 +199,39 @@ mod tests {
         assert!(state.waiting.is_empty() && state.granted.is_empty());
     }
 
+    /// Threads that never use a core.
+    #[derive(Debug)]
+    struct Waiting(ManualClock);
+
+    impl Clock for Waiting {
+        fn now_us(&self) -> u64 {
+            self.0.now_us()
+        }
+        fn thread_us(&self) -> u64 {
+            7
+        }
+        fn unix_seconds(&self) -> u64 {
+            0
+        }
+        fn random_u64(&self) -> u64 {
+            0
+        }
+    }
+
+    /// The first transactions wait for the device, and had used up the time of all turns by that.
     #[test]
-    fn replay_makes_way_for_turns() {
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
-        let turns = Arc::new(Turns::new(&clock));
-        turns.take(|| turns.make_way(1));
-        turns.limit(true, true);
-        turns.make_way(1);
-        let theirs = Arc::clone(&turns);
-        let (passed, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let worker = {
-            let (passed, end) = (Arc::clone(&passed), Arc::clone(&end));
-            base::sync::spawn("worker", move || {
-                while turns.working.load(Ordering::Relaxed) == 0 {
-                    std::thread::yield_now();
-                }
-                // Two cores: one is left.
-                turns.make_way(0);
-                end.store(true, Ordering::Release);
-                turns.make_way(1);
-                passed.store(true, Ordering::Release);
-            })
+    fn a_turn_that_waits_takes_no_time() {
+        let granted_after = |clock: Arc<dyn Clock>| {
+            let turns = Turns::new(&clock);
+            turns.limit(true);
+            turns.take(|| (0..2_000_000).for_each(|_| _ = clock.now_us()));
+            let mut state = turns.state.lock();
+            state.policy.ask(thread_number());
+            let now_us = clock.now_us();
+            state.policy.next(now_us).unwrap().at_us - now_us
         };
-        theirs.take(|| {
-            while !end.load(Ordering::Acquire) || theirs.state.lock().paused == 0 {
-                std::thread::yield_now();
-            }
-            assert!(!passed.load(Ordering::Acquire), "its core is needed");
-        });
-        worker.unwrap().join().unwrap();
-        assert!(passed.load(Ordering::Acquire));
+        assert_eq!(granted_after(Arc::new(Waiting(ManualClock::new(1)))), 0);
+        assert!(granted_after(Arc::new(ManualClock::new(1))) > 0, "here time passes on a core");
     }
 
     #[test]

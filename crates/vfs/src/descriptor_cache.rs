@@ -429,12 +429,6 @@ impl File for CachedFile {
         self.direct
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        if let Ok(file) = self.get() {
-            file.will_need(offset, len);
-        }
-    }
-
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
         self.get().map(Some)
     }

@@ -208,10 +208,6 @@ impl File for FailStopFile {
         self.file.is_direct()
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
-    }
-
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
         self.file.opened()
     }

@@ -137,9 +137,6 @@ impl File for InterceptedFile {
     fn is_direct(&self) -> bool {
         self.interceptor.is_direct(&*self.file)
     }
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
-    }
 }
 
 #[cfg(test)]

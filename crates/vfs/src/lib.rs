@@ -139,9 +139,6 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Whether reads and writes bypass the page cache.
     fn is_direct(&self) -> bool;
-    /// Begins to read a range into the page cache, and does not wait until it is there. May do
-    /// nothing.
-    fn will_need(&self, _offset: u64, _len: u64) {}
     /// For a file that is not always open ([`descriptor_cache`]): returns a reference that keeps it
     /// open.
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {

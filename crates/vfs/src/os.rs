@@ -5,12 +5,11 @@ use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::for_each_in_parallel;
-use rustix::fs::{self, Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -278,13 +277,6 @@ impl File for OsFile {
 
     fn is_direct(&self) -> bool {
         self.direct
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        if !self.direct {
-            // An error means that a later read waits for the device.
-            let _ = fs::fadvise(&self.fd, offset, NonZeroU64::new(len), Advice::WillNeed);
-        }
     }
 }
 

@@ -104,10 +104,6 @@ impl File for ReadOnlyFile {
     fn is_direct(&self) -> bool {
         self.0.is_direct()
     }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.0.will_need(offset, len);
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::flush::doublewrite::{Doublewrite, PageCopies, RestorePlan};
 use crate::flush::restore::{LogBounds, PageRedo};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_of};
+use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::planted::{Bug, planted};
@@ -124,7 +125,8 @@ fn plan_restore(
 ) -> Result<(RestorePlan, bool)> {
     let buffers = Mutex::default();
     let (epochs, from) = (&root.epochs[..], root.checkpoint);
-    let log = LogOfLastRun { segments, epochs, from, pages_path: files.1, buffers: &buffers };
+    let copy = LogCopy::default();
+    let log = LogOfLastRun { segments, epochs, from, copy: &copy, pages_path: files.1, buffers: &buffers };
     let mut is_listed = true;
     let redo = |page| {
         let Some(last) = tail.pages.last(page) else {

@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::recover::apply::replay_memory;
 use crate::recover::hook::RedoHook;
-use crate::recover::pending::Pending;
+use crate::recover::pending::{LastRun, Pending};
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
@@ -78,9 +78,10 @@ pub(super) fn build(
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
-    let (lsns, table_bytes) = ((root.checkpoint, tail.end), tail.pages.bytes());
-    let pending =
-        Pending::new(&log, &root.epochs, lsns, paths.pages.clone(), tail.pages, may_be_torn, &vfs.clock);
+    let (table_bytes, pool_bytes) = (tail.pages.bytes(), opening.pool_bytes());
+    let (epochs, from, end, table) = (&root.epochs[..], root.checkpoint, tail.end, tail.pages);
+    let last = LastRun { epochs, from, end, table, may_be_torn, pool_bytes };
+    let pending = Pending::new(&log, last, paths.pages.clone(), &vfs.clock);
     let hook = RedoHook::new(&pending, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
     let redo_capacity = redo_capacity(options, &root, &log);
@@ -88,7 +89,7 @@ pub(super) fn build(
     // What the first pass had in memory, and what replay is going to have.
     let redo_bytes = tail.end.since(root.checkpoint);
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
-    let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
+    let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes + pending.copy_bytes();
     let recovered = rebuild.finish(history);
     let limits = history_limits(opening, &roster);
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));

@@ -40,7 +40,7 @@ impl Engine {
         let tuning = options.tuning;
         let first = needs_checkpoint || options.eager_recovery || tuning.replay_first || tuning.no_threads;
         if first {
-            self.shared.replay(&task, false)?;
+            self.shared.replay(&task)?;
         }
         let formatted = groups > 0 || root.checkpoint > Lsn::ZERO;
         if formatted {

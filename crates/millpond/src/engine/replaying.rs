@@ -108,20 +108,20 @@ impl Shared {
     }
 
     /// Applies the redo of the last run that pages lack. Returns early if it is told to stop.
-    /// `beside` callers, who read the log too.
-    pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask, beside: bool) -> Result {
+    pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
         let begun_us = self.clock.now_us();
         let (from, end) = (self.checkpointer.replayed_lsn(), task.pending.end);
-        let (told, redo_bytes, usual_bytes_per_s) = (Arc::clone(self), end.since(from), task.rate);
+        let (told, pending) = (Arc::clone(self), Arc::clone(&task.pending));
+        let (redo_bytes, usual_bytes_per_s) = (end.since(from), task.rate);
         let job = Replay {
             pool: Arc::clone(&self.store.pool),
             pending: Arc::clone(&task.pending),
             from,
             window_bytes: task.window_bytes,
-            cached: beside && task.pending.is_cached(),
             stop: Arc::clone(&self.replaying.stop),
             reached: Box::new(move |lsn| {
                 told.checkpointer.replayed_to(lsn);
+                pending.replayed_to(lsn);
                 let left_bytes = end.since(lsn.min(end));
                 told.store.metrics.set(M::RecoveryLeftBytes, left_bytes);
                 told.progress.tell_replay(|| ReplayView {
@@ -169,23 +169,23 @@ impl Shared {
         }
         let pending = Arc::clone(&task.pending);
         // Without it pages get their redo more slowly.
-        let caching = spawn_engine("millpond-cache", move || pending.cache_log());
-        if caching.is_err() {
-            task.pending.end_caching();
+        let copying = spawn_engine("millpond-copy", move || pending.copy_log());
+        if copying.is_err() {
+            task.pending.end_copying();
         }
         if !parker.park_for(HEAD_START) {
             parker.park_for(task.pending.head_start());
         }
         self.replay_again(task, parker);
-        task.pending.end_caching();
-        if let Ok(caching) = caching {
-            caching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        task.pending.end_copying();
+        if let Ok(copying) = copying {
+            copying.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     }
 
     /// Replays until it has succeeded, or cannot.
     fn replay_again(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
-        while let Err(error) = self.replay(task, true) {
+        while let Err(error) = self.replay(task) {
             if self.poison.is_set() || self.replaying.stop.load(Ordering::Acquire) {
                 break;
             }

@@ -12,6 +12,7 @@ pub(crate) mod block;
 mod bounded;
 mod commit;
 pub(crate) mod completed;
+pub(crate) mod copy;
 pub(crate) mod group;
 pub(crate) mod reader;
 mod ring;

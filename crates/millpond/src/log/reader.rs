@@ -13,6 +13,7 @@ use super::ahead::{ReadAhead, ReadRange};
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
+use super::copy::LogCopy;
 use super::group::{self, GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 use super::ring::PAD;
 use super::segment::{Segment, Segments, file_offset};
@@ -73,8 +74,9 @@ pub(crate) struct Scanner<'a> {
     blocks: AlignedBuf,
     group: AlignedVec,
     segment: Option<Arc<Segment>>,
-    /// Reads go through the page cache.
-    cached: bool,
+    /// Blocks that need not be read. Without them reads go through the page cache: most of what one
+    /// fetches is needed by the next.
+    copy: Option<&'a LogCopy>,
     ahead: Option<ReadAhead>,
     /// The highest durable LSN that a valid block named.
     durable_named: Lsn,
@@ -112,7 +114,7 @@ impl<'a> Scanner<'a> {
             blocks: AlignedBuf::zeroed((read_blocks + HELD_BLOCKS_MAX) * BLOCK_BYTES),
             group: AlignedVec::default(),
             segment: None,
-            cached: false,
+            copy: None,
             ahead: None,
             durable_named: Lsn::ZERO,
             run: None,
@@ -120,12 +122,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// A scanner for a caller that looks at single groups, mostly each before the last one, by
-    /// [`Scanner::seek`]. None of them lies below `from`, and none is of this run. `buffer` is the
-    /// memory of another such scanner that is done.
+    /// [`Scanner::seek`]. None of them lies below `from`, and none is of this run. `copy` may have
+    /// them. `buffer` is the memory of another such scanner that is done.
     pub(crate) fn backwards(
         segments: &'a Segments,
         epochs: &'a [EpochStart],
         from: Lsn,
+        copy: &'a LogCopy,
         buffer: Option<AlignedBuf>,
     ) -> Scanner<'a> {
         let read_blocks = READ_BLOCKS_BACKWARDS.min(segments.shape().blocks);
@@ -143,7 +146,7 @@ impl<'a> Scanner<'a> {
             blocks: buffer.unwrap_or_else(|| AlignedBuf::zeroed(held_max * BLOCK_BYTES)),
             group: AlignedVec::default(),
             segment: None,
-            cached: true,
+            copy: Some(copy),
             ahead: None,
             durable_named: Lsn::ZERO,
             run: None,
@@ -184,12 +187,6 @@ impl<'a> Scanner<'a> {
         (self.first_held, self.held_at, self.exhausted) = (block, 0, false);
     }
 
-    /// Reads go through the page cache. REQUIRES: the log that is read is not of this run.
-    pub(crate) fn cached(mut self) -> Scanner<'a> {
-        self.cached = true;
-        self
-    }
-
     /// Starts a thread that reads the next blocks while the caller works on the current ones. For
     /// callers that read much of the log.
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
@@ -223,6 +220,10 @@ impl<'a> Scanner<'a> {
     /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index
     /// `at` on. False if the segment does not exist.
     fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
+        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
+        if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
+            return Ok(true);
+        }
         let Some(range) = self.read_range(block) else { return Ok(false) };
         let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
         let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&range, bytes));
@@ -236,9 +237,9 @@ impl<'a> Scanner<'a> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
-            self.segment = match self.cached {
-                true => self.segments.find_cached(number),
-                false => self.segments.find(number),
+            self.segment = match self.copy {
+                Some(_) => self.segments.find_cached(number),
+                None => self.segments.find(number),
             };
         }
         let segment = self.segment.as_ref()?;

@@ -5,6 +5,7 @@
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop};
 use super::end::READ_AHEAD_BYTES;
 use super::pending::Pending;
+use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
 use crate::buffer::{FetchHint, PageWrite, Pool};
 use crate::duty::spawn_engine;
@@ -43,8 +44,6 @@ pub(crate) struct Replay {
     pub(crate) from: Lsn,
     /// The most redo that is divided by page before it is applied.
     pub(crate) window_bytes: usize,
-    /// The log is read through the page cache: callers read it too.
-    pub(crate) cached: bool,
     /// Ends replay early.
     pub(crate) stop: Arc<AtomicBool>,
     /// Is told up to which LSN all pages have been replayed. Until then the checkpoint must not
@@ -65,6 +64,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
     base::check!(from <= end && workers > 0, "replay from {from} to {end}");
     let job = Arc::new(job);
     let shape = Shape::new(workers, job.window_bytes());
+    let all_fit = all_fit(job.pending.count(), job.pool.frame_count());
     let queue = BoundedQueue::new(workers, WINDOWS - 2);
     let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(from.0)).collect();
     let ending = EndOnDrop(Arc::clone(&queue));
@@ -72,7 +72,9 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
     let mut read = Ok(false);
     for worker in 0..workers {
         let (job, queue, positions) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&positions));
-        match spawn_engine("millpond-replay", move || job.work(worker, shape, &queue, &positions)) {
+        match spawn_engine("millpond-replay", move || {
+            job.work(worker, shape, ReadAhead::new(all_fit), &queue, &positions)
+        }) {
             Ok(other) => others.push(other),
             Err(e) => {
                 ending.0.abandon();
@@ -112,9 +114,6 @@ impl Replay {
         let Pending { log, epochs, end, .. } = &*self.pending;
         let (segments, end) = (log.segments(), *end);
         let mut scanner = Scanner::new(segments, epochs, self.from).read_ahead()?;
-        if self.cached {
-            scanner = scanner.cached();
-        }
         let mut full = self.window_bytes().min(FIRST_WINDOW_BYTES);
         let mut more = true;
         while more {
@@ -148,6 +147,7 @@ impl Replay {
         &self,
         worker: usize,
         shape: Shape,
+        mut ahead: ReadAhead,
         queue: &Arc<BoundedQueue<Window>>,
         positions: &[AtomicU64],
     ) -> Result {
@@ -162,7 +162,7 @@ impl Replay {
             (self.reached)(Lsn(all.unwrap_or(0)));
             for portion in shape.of_worker(worker) {
                 let places = by_page.sort(&window, portion, shape);
-                self.apply(&window, places, worker, batch_pages)?;
+                self.apply(&window, places, worker, &mut ahead, batch_pages)?;
             }
             queue.give_back(window);
         }
@@ -176,20 +176,33 @@ impl Replay {
     }
 
     /// Applies changes of a window, sorted by page.
-    fn apply(&self, window: &Window, places: &[Place], worker: usize, batch_pages: usize) -> Result {
+    fn apply(
+        &self,
+        window: &Window,
+        places: &[Place],
+        worker: usize,
+        ahead: &mut ReadAhead,
+        batch_pages: usize,
+    ) -> Result {
         let mut changes = Vec::new();
         let mut image = Vec::new();
-        let mut batch = Vec::new();
+        let (mut batch, mut wanted) = (Vec::new(), Vec::new());
         let mut by_page = places.chunk_by(|a, b| a.page == b.page);
         let mut at = 0;
         loop {
             // The changes of the next pages, page by page.
             batch.clear();
-            batch.extend(by_page.by_ref().take(batch_pages));
+            wanted.clear();
+            while wanted.len() < batch_pages
+                && let Some(page) = by_page.next()
+            {
+                batch.push(page);
+                ahead.want(page[0].page, &self.pending, &mut wanted);
+            }
             if batch.is_empty() {
                 return Ok(());
             }
-            let mine = InReplay::begin(&self.pending, worker, batch.iter().map(|page| page[0].page));
+            let mine = InReplay::begin(&self.pending, worker, wanted.iter().copied());
             self.pool.fetch_many(&mine.numbers, FetchHint::Replay)?;
             for page in &batch {
                 self.look_ahead(window, &places[at..], page.len());

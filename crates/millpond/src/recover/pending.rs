@@ -8,20 +8,37 @@
 //! is dirty first and leaves the table then (INV-29).
 
 use super::chain::{Chain, Followed, LogOfLastRun};
-use super::log_cache::LogUse;
+use super::log_use::{LogUse, copy_bytes_most};
 use super::redo_table::RedoTable;
 use super::turns::Turns;
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use base::aligned::AlignedBuf;
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use pace::page_turns::alone_us;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
+
+/// What the last run left, and room in memory for a copy of its log.
+#[derive(Debug)]
+pub(crate) struct LastRun<'a> {
+    pub(crate) epochs: &'a [EpochStart],
+    /// No page lacks redo from below.
+    pub(crate) from: Lsn,
+    /// Where its log ends.
+    pub(crate) end: Lsn,
+    /// The pages that may lack redo.
+    pub(crate) table: RedoTable,
+    /// They were written without copies.
+    pub(crate) may_be_torn: bool,
+    pub(crate) pool_bytes: u64,
+}
 
 /// The pages that lack redo.
 #[derive(Debug)]
@@ -38,7 +55,10 @@ pub(crate) struct Pending {
     pages: Mutex<PendingPages>,
     turns: Turns,
     pub(super) log_use: LogUse,
-    pub(super) clock: Arc<dyn Clock>,
+    /// What of the log is in memory.
+    pub(super) copy: LogCopy,
+    /// How much of it may be, bytes.
+    pub(super) copy_bytes_most: u64,
     /// Memory of readers of the log that are done.
     buffers: Mutex<Vec<AlignedBuf>>,
 }
@@ -51,28 +71,25 @@ struct PendingPages {
 }
 
 impl Pending {
-    /// `table` names the pages that may lack redo from `from` to `end`. `may_be_torn`: they were
-    /// written without copies.
+    /// The pages of the file at `pages_path` that lack redo of the last run.
     pub(crate) fn new(
         log: &Arc<Log>,
-        epochs: &[EpochStart],
-        (from, end): (Lsn, Lsn),
+        last: LastRun<'_>,
         pages_path: PathBuf,
-        table: RedoTable,
-        may_be_torn: bool,
         clock: &Arc<dyn Clock>,
     ) -> Arc<Pending> {
         Arc::new(Pending {
             log: Arc::clone(log),
-            epochs: epochs.to_vec(),
-            from,
-            end,
+            epochs: last.epochs.to_vec(),
+            from: last.from,
+            end: last.end,
             pages_path,
-            may_be_torn,
-            pages: Mutex::new(PendingPages { table, in_replay: Vec::new() }),
+            may_be_torn: last.may_be_torn,
+            pages: Mutex::new(PendingPages { table: last.table, in_replay: Vec::new() }),
             turns: Turns::new(clock),
             log_use: LogUse::default(),
-            clock: Arc::clone(clock),
+            copy: LogCopy::default(),
+            copy_bytes_most: copy_bytes_most(clock.memory_bytes(), last.pool_bytes),
             buffers: Mutex::default(),
         })
     }
@@ -92,6 +109,18 @@ impl Pending {
         let pages = self.pages.lock();
         pages.table.last(page).is_some()
             || pages.in_replay.iter().any(|pages| pages.binary_search(&page).is_ok())
+    }
+
+    /// Returns how many pages lack redo.
+    pub(super) fn count(&self) -> usize {
+        self.pages.lock().table.count()
+    }
+
+    /// Adds those of the pages that lack redo.
+    pub(super) fn pending_among(&self, pages: RangeInclusive<PageNo>, out: &mut Vec<PageNo>) {
+        let state = self.pages.lock();
+        let pages = (pages.start().0..=pages.end().0).map(PageNo);
+        out.extend(pages.filter(|page| state.table.last(*page).is_some()));
     }
 
     /// Says that a worker of replay begins to work on those of the pages that are pending, and
@@ -117,6 +146,7 @@ impl Pending {
     pub(crate) fn all_done(&self) {
         self.pages.lock().table = RedoTable::default();
         self.buffers.lock().clear();
+        self.copy.forget_below(Lsn::MAX);
         self.log.segments().forget_cached();
     }
 
@@ -144,6 +174,7 @@ impl Pending {
             segments: self.log.segments(),
             epochs: &self.epochs,
             from: self.from,
+            copy: &self.copy,
             pages_path: &self.pages_path,
             buffers: &self.buffers,
         }
@@ -184,30 +215,36 @@ impl Pending {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::log::tests::{LogDir, start};
     use base::sync::atomic::{AtomicUsize, Ordering};
     use vfs::mem::ManualClock;
 
-    fn pending(name: &str, redo_bytes: u64) -> (LogDir, Arc<Pending>) {
+    pub(in super::super) fn pending(
+        name: &str,
+        redo_bytes: u64,
+        lacking: &[(PageNo, Lsn)],
+    ) -> (LogDir, Arc<Pending>) {
         let dir = LogDir::new(name);
         let (log, path) = (Arc::new(dir.log(start())), PathBuf::from("pages"));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
-        let lsns = (Lsn::ZERO, Lsn(redo_bytes));
-        let pending = Pending::new(&log, &[], lsns, path, RedoTable::default(), false, &clock);
+        let (from, end, mut table) = (Lsn::ZERO, Lsn(redo_bytes), RedoTable::default());
+        lacking.iter().for_each(|(page, lsn)| table.note(*page, *lsn));
+        let last = LastRun { epochs: &[], from, end, table, may_be_torn: false, pool_bytes: 1 << 20 };
+        let pending = Pending::new(&log, last, path, &clock);
         (dir, pending)
     }
 
     /// The first page may be needed long after replay has begun.
     #[test]
     fn turns_are_limited_while_replay_runs() {
-        let (_dir, pending) = pending("turns-beside-replay", 1 << 20);
+        let (_dir, pending) = pending("turns-beside-replay", 1 << 20, &[]);
         assert!(pending.head_start().is_zero(), "nobody needs the log yet");
         pending.replay_runs(true);
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         assert!(!pending.head_start().is_zero(), "it was needed before replay began");
-        pending.end_caching();
+        pending.end_copying();
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         pending.replay_runs(false);
         assert!(!pending.turns.is_limited());
@@ -216,7 +253,7 @@ mod tests {
     /// A single transaction has the device for itself; many together would only lose the time.
     #[test]
     fn many_threads_do_not_keep_replay_waiting() {
-        let (_dir, pending) = pending("many-threads", 1 << 30);
+        let (_dir, pending) = pending("many-threads", 1 << 30, &[]);
         let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let threads: Vec<_> = (0..4)
             .map(|_| {
@@ -232,7 +269,7 @@ mod tests {
             })
             .collect();
         let reading = Arc::clone(&pending);
-        let reading = base::sync::spawn("cache", move || reading.cache_log()).unwrap();
+        let reading = base::sync::spawn("copy", move || reading.copy_log()).unwrap();
         while pending.turns.threads() < 4 {
             std::thread::yield_now();
         }

@@ -39,6 +39,11 @@ impl RedoTable {
         }
     }
 
+    /// Returns how many pages lack something.
+    pub(crate) fn count(&self) -> usize {
+        self.chunks.values().map(|chunk| chunk.iter().filter(|entry| **entry > 0).count()).sum()
+    }
+
     /// Returns the memory that it takes, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.chunks.len() * size_of::<[u64; CHUNK_PAGES]>()) as u64
@@ -60,9 +65,10 @@ mod tests {
         assert_eq!(last(&table, 4096), Some(Lsn(0)));
         assert_eq!(last(&table, u32::MAX), Some(Lsn(3)));
         assert_eq!((last(&table, 8), last(&table, 1 << 20)), (None, None));
+        assert_eq!(table.count(), 3);
         table.done(PageNo(7));
         table.done(PageNo(1 << 20));
-        assert_eq!(last(&table, 7), None);
+        assert_eq!((last(&table, 7), table.count()), (None, 2));
         assert_eq!(table.bytes(), 3 * 4096 * 8);
     }
 }

@@ -11,6 +11,7 @@ use crate::log::reader::Scanner;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u32, get_u40, get_u64, set_u32, set_u40, set_u64};
 use base::{Lsn, PageNo};
+use std::ops::RangeInclusive;
 
 /// A portion takes memory by blocks of so many bytes. A change fits in one.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -35,6 +36,12 @@ const _: () = assert!(HEAD_BYTES + GROUP_BYTES_MAX <= BLOCK_BYTES);
 /// each portion is empty.
 pub(super) fn memory_of(window_bytes: usize) -> usize {
     (window_bytes + window_bytes / (2 * BLOCKS_A_PORTION)).next_multiple_of(SLAB_BLOCKS * BLOCK_BYTES)
+}
+
+/// Returns the pages that are in one portion with `page`, side by side in the file.
+pub(super) fn neighbours(page: PageNo) -> RangeInclusive<PageNo> {
+    let first = page.0 >> NEIGHBOUR_BITS << NEIGHBOUR_BITS;
+    PageNo(first)..=PageNo(first | ((1 << NEIGHBOUR_BITS) - 1))
 }
 
 /// A change of a page.

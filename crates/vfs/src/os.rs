@@ -104,7 +104,16 @@ fn flags(mode: OpenMode) -> OFlags {
     access | create | OFlags::CLOEXEC | OFlags::NOFOLLOW
 }
 
+/// Opens a file. Reads of it leave its access time alone: otherwise the first reader in a day
+/// writes it, and who reads does not write here. Only the owner of a file may ask for that.
 fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    match open_as_asked(path, flags | OFlags::NOATIME) {
+        Err(Errno::PERM) => open_as_asked(path, flags),
+        other => other,
+    }
+}
+
+fn open_as_asked(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     loop {
         match fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
             Err(Errno::INTR) => {}

@@ -255,3 +255,20 @@ fn batches_by_rings_threads_and_one_by_one() {
     }
     std::fs::remove_file(&path).unwrap();
 }
+
+/// A thread that only read was seen to write 4 KiB: the kernel counts the new access time.
+#[test]
+fn a_read_leaves_the_access_time_alone() {
+    let (disk, dir) = (OsDisk::default(), Dir::new("access-time"));
+    let path = dir.0.join("f");
+    for direct in [true, false] {
+        let file = disk.open(&path, OpenMode { create: Create::IfMissing, direct, ..NEW }).unwrap();
+        let mut bytes = AlignedBuf::zeroed(4096);
+        file.write_at(&bytes, 0).unwrap();
+        // Older than the last change, so a read would renew it.
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        std::fs::File::open(&path).unwrap().set_times(std::fs::FileTimes::new().set_accessed(old)).unwrap();
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().accessed().unwrap(), old, "direct: {direct}");
+    }
+}

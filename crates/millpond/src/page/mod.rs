@@ -14,6 +14,7 @@ pub(crate) mod node;
 pub(crate) mod op;
 pub(crate) mod overflow;
 pub(crate) mod owners;
+mod row_op;
 pub(crate) mod verify;
 
 #[cfg(test)]

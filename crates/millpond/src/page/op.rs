@@ -5,9 +5,7 @@
 //! (behind `|`) has no length: it ends with the record.
 //!
 //! ```text
-//! 1 row insert   slot tree txn undo_at flags(1) key | value
-//! 2 row replace  slot tree txn undo_at flags(1: old, new << 4) key before.txn before.undo_at
-//!                front back old_middle | new_middle
+//! 1, 2, 23, 24   see `page::row_op`
 //! 3 restore      slot txn undo_at flags(1) front back | middle
 //! 4 remove       slot
 //! 5 init         tree level(1) right low high | body
@@ -35,51 +33,8 @@ use base::{PageNo, TreeId, TxnId};
 
 pub(crate) use super::edit::NodeHead;
 use super::node::{SLOT_BYTES, SLOTS, Version, common_prefix};
-
-/// A transactional change of one row: page change and undo in one redo record (Lo4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowOp<'a> {
-    /// Slot in the leaf.
-    pub(crate) slot: u16,
-    /// The tree, because undo works without the page.
-    pub(crate) tree: TreeId,
-    /// The whole key, for the same reason.
-    pub(crate) key: &'a [u8],
-    /// The new version: its transaction, and the address of its undo record, which this op is.
-    pub(crate) version: Version,
-    /// The change.
-    pub(crate) change: RowChange<'a>,
-}
-
-/// The kinds of a [`RowOp`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowChange<'a> {
-    /// Inserts a row; the page does not hold the key yet.
-    Insert {
-        /// Flags of the new row.
-        flags: u8,
-        /// Value of the new row.
-        value: &'a [u8],
-    },
-    /// Gives the row the value `old[..front] + new_middle + old[len - back..]`. It is an update, a
-    /// delete mark (flags only), or an insert over a delete mark.
-    Replace {
-        /// The replaced version.
-        before: Version,
-        /// Its flags.
-        old_flags: u8,
-        /// The new version's flags.
-        new_flags: u8,
-        /// Bytes that stay at the front of the value.
-        front: u16,
-        /// Bytes that stay at the end of the value.
-        back: u16,
-        /// The bytes between them in the old value.
-        old_middle: &'a [u8],
-        /// The bytes between them in the new value.
-        new_middle: &'a [u8],
-    },
-}
+use super::row_op::{INSERT, REPLACE, slot_of};
+pub(crate) use super::row_op::{RowChange, RowOp};
 
 /// A change of one page. [`PageOp::apply`] makes it, in normal operation and in redo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,10 +183,11 @@ const ENTRY_LINES: usize = 5;
 /// is a leaf or an inner page, or the op is none of a row.
 #[inline]
 pub(crate) fn prefetch_entry(page: &[u8], op: &[u8]) {
-    // Tag and slot, a varint of two bytes at most.
     let slot = match *op {
-        [1..=4, slot @ ..0x80, ..] => u16::from(slot),
-        [1..=4, low, high, ..] => u16::from(low & 0x7f) | u16::from(high) << 7,
+        [INSERT | REPLACE, form, low, high, ..] => slot_of(form, low, high),
+        // A varint of two bytes at most.
+        [3 | 4, slot @ ..0x80, ..] => u16::from(slot),
+        [3 | 4, low, high, ..] => u16::from(low & 0x7f) | u16::from(high) << 7,
         _ => return,
     };
     if let Some(entry) = entry_if_there(page, slot) {
@@ -324,7 +280,8 @@ impl<'a> PageOp<'a> {
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<PageOp<'a>, Truncated> {
         let r = &mut Reader::new(bytes);
         let op = match r.u8()? {
-            tag @ (1 | 2) => PageOp::Row(RowOp::decode(tag, r)?),
+            tag @ (INSERT | REPLACE) => return RowOp::decode(tag, r.rest()).map(PageOp::Row),
+            tag @ (1 | 2) => PageOp::Row(RowOp::decode_varints(tag, r)?),
             3 => PageOp::Restore {
                 slot: number(r)?,
                 version: version(r)?,
@@ -370,54 +327,6 @@ impl<'a> PageOp<'a> {
     }
 }
 
-impl<'a> RowOp<'a> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let tag = match self.change {
-            RowChange::Insert { .. } => 1,
-            RowChange::Replace { .. } => 2,
-        };
-        put_tagged(out, tag, &[self.slot.into(), self.tree.0.into()]);
-        put_version(out, self.version);
-        match self.change {
-            RowChange::Insert { flags, value } => {
-                out.put_u8(flags);
-                out.put_prefixed(self.key);
-                out.extend_from_slice(value);
-            }
-            RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, new_middle } => {
-                out.put_u8(old_flags | new_flags << 4);
-                out.put_prefixed(self.key);
-                put_version(out, before);
-                out.put_varint(front.into());
-                out.put_varint(back.into());
-                out.put_prefixed(old_middle);
-                out.extend_from_slice(new_middle);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn decode(tag: u8, r: &mut Reader<'a>) -> Result<RowOp<'a>, Truncated> {
-        let (slot, tree, version_) = (number(r)?, TreeId(number(r)?), version(r)?);
-        let flags = r.u8()?;
-        let key = r.prefixed()?;
-        let change = if tag == 1 {
-            RowChange::Insert { flags, value: rest(r)? }
-        } else {
-            RowChange::Replace {
-                before: version(r)?,
-                old_flags: flags & 15,
-                new_flags: flags >> 4,
-                front: number(r)?,
-                back: number(r)?,
-                old_middle: r.prefixed()?,
-                new_middle: rest(r)?,
-            }
-        };
-        Ok(RowOp { slot, tree, key, version: version_, change })
-    }
-}
-
 /// Returns how many bytes `old` and `new` share at the front, and how many of the rest at the end.
 /// A replace does not log them.
 #[must_use]
@@ -440,7 +349,7 @@ fn put_version(out: &mut Vec<u8>, v: Version) {
 }
 
 #[inline(always)]
-fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
+pub(super) fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
     let (txn, undo_at) = (r.varint()?, r.varint()?);
     if txn >> 48 != 0 || undo_at >> 40 != 0 {
         return Err(Truncated);
@@ -449,10 +358,10 @@ fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
 }
 
 #[inline(always)]
-fn number<T: TryFrom<u64>>(r: &mut Reader<'_>) -> Result<T, Truncated> {
+pub(super) fn number<T: TryFrom<u64>>(r: &mut Reader<'_>) -> Result<T, Truncated> {
     T::try_from(r.varint()?).map_err(|_| Truncated)
 }
 
-fn rest<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Truncated> {
+pub(super) fn rest<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Truncated> {
     r.bytes(r.rest().len())
 }

@@ -6,6 +6,7 @@ use super::segment::{Segment, file_offset};
 use base::aligned::AlignedBuf;
 use base::sync::{Condvar, JoinHandle, Mutex, spawn};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use vfs::ReadOp;
 
@@ -49,6 +50,8 @@ impl ReadRange {
 /// What the scanner and the reading thread share.
 #[derive(Debug)]
 struct ReadAheadShared {
+    /// What is read begins here in the buffer, bytes.
+    lead: usize,
     mu: Mutex<ReadAheadState>,
     changed: Condvar,
 }
@@ -73,11 +76,16 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Starts the thread, which can read up to `blocks` blocks at a time.
-    pub(super) fn start(blocks: usize) -> io::Result<ReadAhead> {
-        let buffer = Some(AlignedBuf::zeroed(blocks * BLOCK_BYTES));
+    /// Starts the thread, which can read up to `blocks` blocks at a time. They are given out in a
+    /// buffer with room for `lead` blocks before them.
+    pub(super) fn start(lead: usize, blocks: usize) -> io::Result<ReadAhead> {
+        let buffer = Some(AlignedBuf::zeroed((lead + blocks) * BLOCK_BYTES));
         let state = ReadAheadState { buffer, requested: None, done: None, closed: false };
-        let shared = Arc::new(ReadAheadShared { mu: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(ReadAheadShared {
+            lead: lead * BLOCK_BYTES,
+            mu: Mutex::new(state),
+            changed: Condvar::new(),
+        });
         let for_thread = Arc::clone(&shared);
         let thread = spawn("millpond-ahead", move || for_thread.serve())?;
         Ok(ReadAhead { shared, thread: Some(thread) })
@@ -93,17 +101,28 @@ impl ReadAhead {
         }
     }
 
-    /// Waits for the requested range and copies it into `bytes`. `None` if another range or another
-    /// length was requested. The error of a range that is never taken is never reported.
-    pub(super) fn take(&self, range: &ReadRange, bytes: &mut [u8]) -> Option<io::Result<()>> {
+    /// Waits for the requested range of `len` bytes, and exchanges `buffer` for one that has it
+    /// behind the lead; right before it the bytes `held` of `buffer`. `None` if another range or
+    /// another length was requested. The error of a range that is never taken is never reported.
+    /// REQUIRES: both buffers have the same length, and `held` is no longer than the lead.
+    pub(super) fn take(
+        &self,
+        range: &ReadRange,
+        len: usize,
+        buffer: &mut AlignedBuf,
+        held: Range<usize>,
+    ) -> Option<io::Result<()>> {
         let mut state = self.shared.mu.lock();
         while state.requested.is_some() {
             self.shared.changed.wait(&mut state);
         }
         let (_, read) = state.done.take().filter(|(done, _)| done.is(range))?;
         match read {
-            Ok(len) if len == bytes.len() => {
-                bytes.copy_from_slice(&state.buffer.as_ref()?[..len]);
+            Ok(done) if done == len => {
+                let theirs = state.buffer.as_mut()?;
+                let lead = self.shared.lead;
+                theirs[lead - held.len()..lead].copy_from_slice(&buffer[held]);
+                std::mem::swap(theirs, buffer);
                 Some(Ok(()))
             }
             Ok(_) => None,
@@ -123,7 +142,7 @@ impl ReadAheadShared {
             };
             let mut buffer = state.buffer.take().expect("the buffer is here while the thread does not read");
             drop(state);
-            let read = range.read(&mut buffer[..len]).map(|()| len);
+            let read = range.read(&mut buffer[self.lead..][..len]).map(|()| len);
             state = self.mu.lock();
             (state.buffer, state.requested, state.done) = (Some(buffer), None, Some((range, read)));
             self.changed.notify_all();
@@ -171,33 +190,40 @@ mod tests {
     fn a_requested_range_is_taken_once_and_nothing_else_is() {
         let (segment, other) = (segment(0, 64), segment(1, 64));
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = ReadAhead::start(8).unwrap();
-        let mut bytes = AlignedBuf::zeroed(LEN);
-        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was requested");
+        let ahead = ReadAhead::start(2, 8).unwrap();
+        let mut bytes = AlignedBuf::zeroed(10 * BLOCK_BYTES);
+        assert!(ahead.take(&at(0), LEN, &mut bytes, 0..0).is_none(), "nothing was requested");
         ahead.request(at(4), LEN);
-        ahead.take(&at(4), &mut bytes).unwrap().unwrap();
-        assert!((0..4).all(|n| bytes[n * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|b| *b == 4 + n as u8)));
-        assert!(ahead.take(&at(4), &mut bytes).is_none(), "it is taken once");
+        ahead.take(&at(4), LEN, &mut bytes, 0..0).unwrap().unwrap();
+        let has = |bytes: &[u8], block: usize, byte| {
+            bytes[block * BLOCK_BYTES..][..BLOCK_BYTES] == [byte; BLOCK_BYTES]
+        };
+        assert!((0..4).all(|n| has(&bytes, 2 + n, 4 + n as u8)));
+        ahead.request(at(8), LEN);
+        ahead.take(&at(8), LEN, &mut bytes, 5 * BLOCK_BYTES..6 * BLOCK_BYTES).unwrap().unwrap();
+        assert!((0..5).all(|n| has(&bytes, 1 + n, 7 + n as u8)), "the last block of before comes with them");
+        assert!(ahead.take(&at(8), LEN, &mut bytes, 0..0).is_none(), "it is taken once");
         for wrong in [at(5), ReadRange::new(other, SHAPE, 4)] {
             ahead.request(at(4), LEN);
-            assert!(ahead.take(&wrong, &mut bytes).is_none());
+            assert!(ahead.take(&wrong, LEN, &mut bytes, 0..0).is_none());
         }
         ahead.request(at(4), 2 * LEN);
-        assert!(ahead.take(&at(4), &mut bytes).is_none(), "another length");
+        assert!(ahead.take(&at(4), LEN, &mut bytes, 0..0).is_none(), "another length");
     }
 
     #[test]
     fn a_read_error_is_reported_only_to_a_reader_of_the_range() {
         let segment = segment(0, 4);
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = ReadAhead::start(4).unwrap();
+        let ahead = ReadAhead::start(0, 4).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
+        let mut take = |range| ahead.take(&range, LEN, &mut bytes, 0..0);
         ahead.request(at(60), LEN);
         ahead.request(at(0), LEN);
-        assert!(ahead.take(&at(60), &mut bytes).is_none_or(|read| read.is_err()));
+        assert!(take(at(60)).is_none_or(|read| read.is_err()));
         ahead.request(at(60), LEN);
-        assert!(ahead.take(&at(60), &mut bytes).unwrap().is_err());
+        assert!(take(at(60)).unwrap().is_err());
         ahead.request(at(0), LEN);
-        ahead.take(&at(0), &mut bytes).unwrap().unwrap();
+        take(at(0)).unwrap().unwrap();
     }
 }

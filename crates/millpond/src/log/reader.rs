@@ -191,7 +191,7 @@ impl<'a> Scanner<'a> {
     /// callers that read much of the log.
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
         let blocks = READ_BLOCKS.min(self.segments.shape().blocks) as usize;
-        let ahead = ReadAhead::start(blocks);
+        let ahead = ReadAhead::start(HELD_BLOCKS_MAX, blocks);
         self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", &self.segments.dir(), e))?);
         Ok(self)
     }
@@ -217,19 +217,34 @@ impl<'a> Scanner<'a> {
         ours.then_some(header)
     }
 
-    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index
-    /// `at` on. False if the segment does not exist.
-    fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
-        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
-        if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
-            return Ok(true);
+    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks`, behind those
+    /// that are held. Returns the index of the first, or `None` if the segment does not exist.
+    fn read(&mut self, block: u64, count: u64) -> Result<Option<usize>> {
+        let (held, len) = (self.held_at..self.held_at + self.held.len(), count as usize * BLOCK_BYTES);
+        let held = held.start * BLOCK_BYTES..held.end * BLOCK_BYTES;
+        // What is read has its place, and the held ones go right before it. A scanner that goes
+        // backwards may hold more.
+        let at = if self.lowest.is_some() { self.held.len() } else { HELD_BLOCKS_MAX };
+        let held_at = at - self.held.len();
+        if self.ahead.is_some()
+            && let Some(range) = self.read_range(block)
+            && let Some(ahead) = &self.ahead
+            && let Some(taken) = ahead.take(&range, len, &mut self.blocks, held.clone())
+        {
+            taken.map_err(|e| Error::io("read", &range.segment.path, e))?;
+            self.held_at = held_at;
+            return Ok(Some(at));
         }
-        let Some(range) = self.read_range(block) else { return Ok(false) };
-        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
-        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&range, bytes));
-        let read = taken.unwrap_or_else(|| range.read(bytes));
-        read.map_err(|e| Error::io("read", &range.segment.path, e))?;
-        Ok(true)
+        self.blocks.copy_within(held, held_at * BLOCK_BYTES);
+        self.held_at = held_at;
+        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..len];
+        if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
+            return Ok(Some(at));
+        }
+        let Some(range) = self.read_range(block) else { return Ok(None) };
+        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..len];
+        range.read(bytes).map_err(|e| Error::io("read", &range.segment.path, e))?;
+        Ok(Some(at))
     }
 
     /// Returns the blocks from `block` on, if their segment exists.
@@ -258,15 +273,11 @@ impl<'a> Scanner<'a> {
         while !self.exhausted && block >= self.first_held + self.held.len() as u64 {
             let from = self.first_held + self.held.len() as u64;
             let count = self.read_count(from);
-            let held = self.held_at * BLOCK_BYTES..(self.held_at + self.held.len()) * BLOCK_BYTES;
-            self.blocks.copy_within(held, 0);
-            self.held_at = 0;
             self.run = None;
-            let at = self.held.len();
-            if !self.read(from, count, at)? {
+            let Some(at) = self.read(from, count)? else {
                 self.exhausted = true;
                 break;
-            }
+            };
             let after = from + count;
             if self.ahead.is_some()
                 && let (bytes, Some(range)) =
@@ -454,6 +465,7 @@ impl<'a> Scanner<'a> {
         let end = self.next;
         let shape = self.segments.shape();
         (self.segment, self.run) = (None, None);
+        self.held.clear();
         let fail = |scanner: &Self, what: String| {
             let number = shape.segment_of(block_of(end));
             let file = match scanner.segments.find(number) {
@@ -482,9 +494,9 @@ impl<'a> Scanner<'a> {
         let mut block = first;
         while block <= last.min(highest.saturating_sub(1)) {
             let count = self.read_count(block);
-            if self.read(block, count, 0)? {
+            if let Some(at) = self.read(block, count)? {
                 for n in 0..count {
-                    if let Some(what) = self.proves_longer_log(n as usize, block + n, end, window) {
+                    if let Some(what) = self.proves_longer_log(at + n as usize, block + n, end, window) {
                         return fail(self, what);
                     }
                 }
@@ -494,8 +506,8 @@ impl<'a> Scanner<'a> {
         for number in self.segments.numbers() {
             let block = number * shape.blocks;
             if block > last
-                && self.read(block, 1, 0)?
-                && let Some(what) = self.proves_longer_log(0, block, end, window)
+                && let Some(at) = self.read(block, 1)?
+                && let Some(what) = self.proves_longer_log(at, block, end, window)
             {
                 return fail(self, what);
             }

@@ -22,9 +22,11 @@ const WORKERS_A_CORE: usize = 2;
 /// More threads than this do not make replay faster: one thread reads and checks the log for all.
 const WORKERS_MAX: usize = 4;
 
-/// Replay begins so much later than the callers: the catalog and the pages of the first
-/// transactions are not read behind the many pages that replay reads at once.
-const HEAD_START: Duration = Duration::from_millis(100);
+/// Replay begins so much later than the callers, in steps: the catalog and the pages of the first
+/// transactions are not read behind the many pages that replay reads at once. If many threads need
+/// pages, the next step begins it.
+const HEAD_START_STEP: Duration = Duration::from_millis(10);
+const HEAD_START_STEPS: usize = 10;
 
 /// Pause after a failure that may pass.
 const RETRY: Duration = Duration::from_millis(500);
@@ -173,7 +175,8 @@ impl Shared {
         if copying.is_err() {
             task.pending.end_copying();
         }
-        if !parker.park_for(HEAD_START) {
+        let ended = |_| parker.park_for(HEAD_START_STEP) || task.pending.is_crowded();
+        if !(0..HEAD_START_STEPS).any(ended) {
             parker.park_for(task.pending.head_start());
         }
         self.replay_again(task, parker);

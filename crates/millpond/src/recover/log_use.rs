@@ -109,6 +109,11 @@ impl Pending {
         if self.is_copied() && self.log_use.has_begun() { self.alone() } else { Duration::ZERO }
     }
 
+    /// Whether so many threads need pages that none has the device alone.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.log_use.has_begun() && self.alone().is_zero()
+    }
+
     /// Whether the log is copied into memory when it is needed: it is short enough.
     fn is_copied(&self) -> bool {
         self.end.since(self.from) <= self.copy_bytes_most

@@ -244,6 +244,7 @@ pub(super) mod tests {
         pending.replay_runs(true);
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         assert!(!pending.head_start().is_zero(), "it was needed before replay began");
+        assert!(!pending.is_crowded());
         pending.end_copying();
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         pending.replay_runs(false);
@@ -273,7 +274,7 @@ pub(super) mod tests {
         while pending.turns.threads() < 4 {
             std::thread::yield_now();
         }
-        assert!(pending.head_start().is_zero());
+        assert!(pending.head_start().is_zero() && pending.is_crowded());
         // One more is seen by who waits to read the log.
         let last = Arc::clone(&pending);
         let last = base::sync::spawn("last", move || last.in_turn(|| ())).unwrap();

@@ -92,7 +92,10 @@ impl Pending {
     /// or at [`Pending::end_copying`]. What it cannot do costs only time.
     pub(crate) fn copy_log(&self) {
         let _ending = EndOfCopying(self);
-        if self.is_copied() && self.log_use.await_use(|| self.alone()) {
+        let is_used = self.is_copied() && self.log_use.await_use(|| self.alone());
+        // If many threads need pages, they have them from replay before they would have the copy,
+        // and fresh memory may take longer than the reads: decision 0184.
+        if is_used && !self.is_crowded() {
             // The chain of a page begins at its end. Blocks beyond belong to this run.
             let blocks = block_of(self.from)..block_of(self.end) + 1;
             self.copy.fill(self.log.segments(), blocks, || self.log_use.is_over());

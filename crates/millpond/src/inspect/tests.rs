@@ -149,7 +149,7 @@ fn damage_is_shown() {
         leaf.contains("DAMAGED: the page's checksum does not match") && leaf.contains("entries"),
         "{leaf}"
     );
-    assert!(leaf.contains("the doublewrite has an old copy, LSN 8153, at "), "{leaf}");
+    assert!(leaf.contains("the doublewrite has an old copy, LSN 8231, at "), "{leaf}");
     let shape = tree::view(&pages, dir, "cats").unwrap();
     assert!(shape.contains("stopped: page 18 is damaged: the page's checksum"), "{shape}");
     let vfs = damaged("redo/0000000000000000.log", &[20]);

@@ -40,9 +40,9 @@ fn the_root_and_the_log() {
           database          b3f2af6d0fc710c5
           page bytes        4096
           sequence          3
-          checkpoint LSN    20617
-          checkpoint record LSN 20617
-          durable LSN       20653
+          checkpoint LSN    20749
+          checkpoint record LSN 20749
+          durable LSN       20785
           closed            cleanly
           doublewrite       on
           segment blocks    64
@@ -60,14 +60,14 @@ fn the_root_and_the_log() {
           0000000000000002.log       2          128   519168–778752  holds redo, or ready
           0000000000000003.log       3          192  778752–1038336  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20617; the log ends at LSN 20653 (segment 0, block 5)
+        checkpoint LSN 20749; the log ends at LSN 20785 (segment 0, block 5)
         nothing vouches for more: the end is sound
         redo behind the checkpoint: 36 bytes in 1 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
           checkpoint list       1     28  77.8 %
         last groups:
-          LSN 20617, 36 bytes: checkpoint list, 26 bytes
-        checkpoint's list (LSN 20617): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
+          LSN 20749, 36 bytes: checkpoint list, 26 bytes
+        checkpoint's list (LSN 20749): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
         at the log's end: 0 to revert, 0 prepared, 0 committed with something to purge; 0 bytes of undo; next txn 3
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
 }
@@ -145,13 +145,13 @@ fn pages_of_the_file_and_its_space_map() {
     expect![[r#"
         page 2, 4096 bytes at 8192 of /db/pages
         sound: checksum, number and structure are right
-          checksum      e8dc7018
+          checksum      c5cc1e91
           format        1
           kind          owners
           flags         0
           page number   2
           tree          none
-          page LSN      19521
+          page LSN      19650
           pages 16–16: tree 1
           pages 17–22: tree 2"#]]
     .assert_eq(&show(2));
@@ -189,13 +189,13 @@ fn pages_of_a_tree() {
     expect![[r#"
         page 17, 4096 bytes at 69632 of /db/pages
         sound: checksum, number and structure are right
-          checksum      21a43d4e
+          checksum      40e664d8
           format        1
           kind          inner
           flags         0
           page number   17
           tree          2
-          page LSN      8220
+          page LSN      8298
           level         1
           right sibling none
           low fence     -infinity
@@ -215,13 +215,13 @@ fn a_full_leaf_and_a_chain() {
     expect![[r#"
         page 18, 4096 bytes at 73728 of /db/pages
         sound: checksum, number and structure are right
-          checksum      a2938043
+          checksum      6906697e
           format        1
           kind          leaf
           flags         0
           page number   18
           tree          2
-          page LSN      8153
+          page LSN      8231
           level         0
           right sibling 19
           low fence     -infinity
@@ -238,13 +238,13 @@ fn a_full_leaf_and_a_chain() {
     expect![[r#"
         page 20, 4096 bytes at 81920 of /db/pages
         sound: checksum, number and structure are right
-          checksum      0be7399a
+          checksum      ccf7c44c
           format        1
           kind          overflow
           flags         0
           page number   20
           tree          2
-          page LSN      15451
+          page LSN      15580
           first page of a chain by txn 2, undo at 663; next page 21
           ahead         21 22
           data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4008 bytes)"#]]

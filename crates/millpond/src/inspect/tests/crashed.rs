@@ -17,20 +17,20 @@ fn the_log_and_a_table_that_lags_behind_it() {
           0000000000000000.log       0            0       0–259584  holds the checkpoint
           0000000000000001.log       1           64  259584–519168  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20679; the log ends at LSN 20995 (segment 0, block 5)
+        checkpoint LSN 20815; the log ends at LSN 21141 (segment 0, block 5)
         nothing vouches for more: the end is sound
-        redo behind the checkpoint: 316 bytes in 4 groups, 0 of them padding (0.0 %)
+        redo behind the checkpoint: 326 bytes in 4 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
-          checkpoint list       1     58  18.4 %
+          checkpoint list       1     58  17.8 %
           commit                1      8   2.5 %
-          row insert            1     31   9.8 %
-          row replace           1    187  59.2 %
+          row insert            1     35  10.7 %
+          row replace           1    193  59.2 %
         last groups:
-          LSN 20679, 66 bytes: checkpoint list, 56 bytes
-          LSN 20745, 195 bytes: row replace, page 18, txn 4
-          LSN 20940, 39 bytes: row insert, page 19, txn 5
-          LSN 20979, 16 bytes: commit txn 5
-        checkpoint's list (LSN 20679): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
+          LSN 20815, 66 bytes: checkpoint list, 56 bytes
+          LSN 20881, 201 bytes: row replace, page 18, txn 4
+          LSN 21082, 43 bytes: row insert, page 19, txn 5
+          LSN 21125, 16 bytes: commit txn 5
+        checkpoint's list (LSN 20815): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
           undo file 00000001, 8192 bytes
           txn 3: prepared as "xid-1"; undo hardened up to 15
         at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 189 bytes of undo; next txn 6
@@ -39,7 +39,7 @@ fn the_log_and_a_table_that_lags_behind_it() {
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 316 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20995).
+        The pages file may be older than the log by 326 bytes of redo, 2 page changes (checkpoint LSN 20815 to the log's end at 21141).
           table           "cats"
           tree            2, root page 17
           catalog entry   there, by txn 1
@@ -67,18 +67,18 @@ fn a_page_that_lacks_redo() {
     let dir = Path::new(DIR);
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 316 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20995).
+        The pages file may be older than the log by 326 bytes of redo, 2 page changes (checkpoint LSN 20815 to the log's end at 21141).
         page 18, 4096 bytes at 73728 of /db/pages
         sound: checksum, number and structure are right
-          checksum      a2938043
+          checksum      6906697e
           format        1
           kind          leaf
           flags         0
           page number   18
           tree          2
-          page LSN      8153
+          page LSN      8231
         redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
-          LSN 20745        row replace
+          LSN 20881        row replace
           level         0
           right sibling 19
           low fence     -infinity

@@ -155,6 +155,9 @@ pub enum Bug {
     /// The segment that is being written is replaced by one in the directory to which the log
     /// moves.
     ReplacedInUse,
+    /// Replay does not look for a later change that makes a page anew if the page is not the
+    /// version that its next change was made to.
+    AnewUnseen,
 }
 
 impl Bug {
@@ -230,6 +233,7 @@ impl Bug {
         Bug::RedoForgottenEarly,
         Bug::DoublewriteForgottenEarly,
         Bug::ReplacedInUse,
+        Bug::AnewUnseen,
     ];
 
     /// The flag of this mistake in the flags of a world.

@@ -214,6 +214,7 @@ const BEYOND: &[Bug] = &[
     Bug::RedoForgottenEarly,
     Bug::DoublewriteForgottenEarly,
     Bug::ReplacedInUse,
+    Bug::AnewUnseen,
 ];
 
 #[cfg(feature = "planted")]

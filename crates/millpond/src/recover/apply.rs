@@ -17,6 +17,7 @@ use crate::page::op::{PageOp, prefetch_entry};
 use crate::planted::{Bug, planted};
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -247,13 +248,19 @@ impl Replay {
             let last = header::lsn(&page);
             self.pool.mark_dirty(&page, lsn, last);
         }
-        if let Ok(Redone::NeedsImage) = applied {
-            return self.complete(page);
+        match applied? {
+            Redone::All => {
+                if self.pending.last(no).is_none_or(|last| header::lsn(&page) >= last) {
+                    page.completed();
+                }
+                Ok(())
+            }
+            Redone::NeedsImage => self.complete(page, None),
+            Redone::NeedsOther => {
+                let has = header::lsn(&page);
+                self.complete(page, Some(has))
+            }
         }
-        if self.pending.last(no).is_none_or(|last| header::lsn(&page) >= last) {
-            page.completed();
-        }
-        applied.map(drop)
     }
 
     /// Applies those of the changes that the page lacks. Also returns the LSN of the first.
@@ -280,20 +287,26 @@ impl Replay {
             if blank && !makes_anew(group) {
                 return (first, Ok(Redone::NeedsImage));
             }
-            if let Err(what) = apply_group(no, page, group, copy) {
-                let what = format!("{no:?}, redo at LSN {lsn}: {what}");
-                return (first, Err(Error::corrupt(&self.pending.pages_path, what)));
+            match apply_group(no, page, group, copy) {
+                Ok(()) => first = first.or(Some(lsn)),
+                Err(Refused::OtherVersion) if !planted(Bug::AnewUnseen) => {
+                    return (first, Ok(Redone::NeedsOther));
+                }
+                Err(refused) => {
+                    let what = format!("{no:?}, redo at LSN {lsn}: {refused}");
+                    return (first, Err(Error::corrupt(&self.pending.pages_path, what)));
+                }
             }
-            first.get_or_insert(lsn);
         }
         (first, Ok(Redone::All))
     }
 
-    /// Completes a page without an image, if a later change makes it anew.
-    fn complete(&self, mut page: PageWrite<'_>) -> Result {
+    /// Completes a page if a later change makes it anew. `image` is the LSN of the page as it is;
+    /// `None` if it has no image.
+    fn complete(&self, mut page: PageWrite<'_>, image: Option<Lsn>) -> Result {
         let no = page.page_no();
         let last = self.pending.last(no);
-        let chain = last.map(|last| self.pending.redo(no, last, None)).transpose()?.flatten();
+        let chain = last.map(|last| self.pending.redo(no, last, image)).transpose()?.flatten();
         let chain = chain.ok_or_else(|| self.pending.no_image(no))?;
         let mut image = page.to_vec();
         let first = self.pending.apply(&chain, &mut image)?;
@@ -310,6 +323,27 @@ enum Redone {
     All,
     /// The page has no image, and the next change needs one.
     NeedsImage,
+    /// The next change needs another version of the page. Either a write of the page was lost, or
+    /// the last run made the page anew before replay came to it: then the checkpoint may lie in the
+    /// middle of its redo from before, which nobody needs.
+    NeedsOther,
+}
+
+/// Why the changes of a group are not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refused {
+    /// They were made to another version of the page.
+    OtherVersion,
+    Damaged(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::OtherVersion => write!(f, "the change expects another version of the page"),
+            Refused::Damaged(what) => write!(f, "{what}"),
+        }
+    }
 }
 
 /// Applies the changes of one group to their page. An error leaves nothing of them behind: a caller
@@ -320,7 +354,7 @@ fn apply_group(
     page: &mut [u8],
     group: &[Change<'_>],
     copy: &mut Vec<u8>,
-) -> std::result::Result<(), String> {
+) -> std::result::Result<(), Refused> {
     let before = header::lsn(page);
     let mut anew = false;
     if let [change] = group {
@@ -350,15 +384,14 @@ fn apply_change(
     before: Lsn,
     change: &Change<'_>,
     anew: &mut bool,
-) -> std::result::Result<(), String> {
-    let op = PageOp::decode(change.op).map_err(|_| "the record is not one")?;
+) -> std::result::Result<(), Refused> {
+    let op = PageOp::decode(change.op).map_err(|_| Refused::Damaged("the record is not one".into()))?;
     *anew |= op.is_init();
     if !*anew && before.0 & PREV_MASK != change.prev {
-        let expects = change.prev;
-        return Err(format!("the page is at LSN {before}, the change expects …{expects}: a write was lost"));
+        return Err(Refused::OtherVersion);
     }
     let applied = if *anew { op.apply(page) } else { op.redo(page) };
-    applied.map_err(|damage| damage.to_string())
+    applied.map_err(|damage| Refused::Damaged(damage.to_string()))
 }
 
 /// Whether the first of the changes makes its page anew.

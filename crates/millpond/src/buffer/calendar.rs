@@ -129,6 +129,10 @@ impl Calendar {
             *at = ListPosition { widths: self.widths, ..ListPosition::default() };
         }
         let mut shown = 0;
+        if at.slice < self.first {
+            // The slice has become empty since: nothing of the next one is listed yet.
+            at.left = None;
+        }
         at.slice = at.slice.max(self.first);
         while at.slice << self.shift < lsn.0
             && let Some(entries) = self.slices.get((at.slice - self.first) as usize)
@@ -192,6 +196,11 @@ mod tests {
             self.places.keys().nth(n).copied()
         }
 
+        fn oldest_slice(&self) -> Vec<u32> {
+            let oldest = self.calendar.slices().next();
+            oldest.map_or(Vec::new(), |(_, entries)| entries.iter().map(|&(_, frame)| frame).collect())
+        }
+
         /// Mostly adds in ascending order, sometimes not, as in replay and with slow
         /// mini-transactions.
         fn step(&mut self, turn: u64, rng: &mut Prng) {
@@ -234,6 +243,8 @@ mod tests {
             let mut c = Checked::new();
             let first = 1000 * round;
             (first..first + 200).for_each(|turn| c.step(turn, &mut rng));
+            // Sometimes all of them in a few slices.
+            c.set_shift(rng.below(8) as u32);
             let limit = Lsn(first + rng.below(220));
             let mut stay: BTreeMap<u32, Lsn> =
                 c.places.iter().map(|(&frame, &(lsn, _))| (frame, lsn)).collect();
@@ -254,6 +265,14 @@ mod tests {
                         None => c.insert(limit.0.max(turn), turn as u32),
                     }
                 }
+                // The page writers take the oldest slice as a whole.
+                if rng.one_in(4) {
+                    let oldest: Vec<u32> = c.oldest_slice();
+                    for frame in oldest {
+                        c.remove(frame);
+                        stay.remove(&frame);
+                    }
+                }
                 if rng.one_in(20) {
                     c.set_shift(rng.below(8) as u32);
                 }
@@ -263,6 +282,22 @@ mod tests {
                 assert_eq!(shown.get(&frame), Some(&lsn), "round {round}: frame {frame} is missing");
             }
         }
+    }
+
+    /// The place in a slice was once kept for the next one if all of the slice left meanwhile: then
+    /// a checkpoint's list of dirty pages had only the first entries of that one.
+    #[test]
+    fn a_list_begins_the_next_slice_if_its_own_is_gone() {
+        let mut c = Checked::new();
+        (0..2).for_each(|n| c.insert(n, n as u32));
+        (16..26).for_each(|n| c.insert(n, n as u32));
+        let (mut at, mut shown) = (ListPosition::default(), Vec::new());
+        let mut list = |c: &Checked| c.calendar.list(Lsn(100), &mut at, 1, |(_, frame)| shown.push(frame));
+        assert!(list(&c));
+        (0..2).for_each(|frame| c.remove(frame));
+        while list(&c) {}
+        shown.sort_unstable();
+        assert!((16..26).all(|frame| shown.contains(&frame)), "{shown:?}");
     }
 
     #[test]

@@ -86,8 +86,8 @@ struct LsnSlices {
     pages: VecDeque<u32>,
 }
 
-/// Entries of a part that are read under its mutex at once, for a list of all.
-const LIST_PIECE: usize = if cfg!(test) { 3 } else { 64 };
+/// The most entries of a part that are read under its mutex at once, for a list of all.
+const LIST_PIECE: usize = 64;
 
 /// The width of slices before the first request tells it.
 const SLICE_SHIFT: u32 = 16;
@@ -240,13 +240,15 @@ impl Pool {
             (frame.page_no(), Lsn(frame.last.load(Ordering::Acquire)))
         };
         let mut pages = Vec::with_capacity(self.dirty_pages());
+        // A part is listed in several pieces whatever the size of the pool.
+        let piece = (self.frame_count() / (8 * SHARDS)).clamp(1, LIST_PIECE);
         // In pieces: writers need the mutex. A page that gets dirty meanwhile does so from `lsn`
         // on; one that leaves the first set enters the second.
         for part in self.dirty.shards.iter() {
             let mut at = ListPosition::default();
             loop {
                 let sets = part.lock();
-                if !sets.dirty.list(lsn, &mut at, LIST_PIECE, |found| pages.push(entry(&found))) {
+                if !sets.dirty.list(lsn, &mut at, piece, |found| pages.push(entry(&found))) {
                     pages.extend(sets.writing.iter().filter(|&&(first, _)| first < lsn).map(entry));
                     break;
                 }

@@ -159,7 +159,10 @@ fn work(budget: &Budget, queue: &Mutex<TaskQueue>, start: Instant, task: Explore
             states += 1;
             !out_of_time()
         };
-        plan.cut(workload, &ran, |step| step % PARTS == part, on_state)?;
+        // A run of several lives judges a state after each of them. Another run shows more than the
+        // next state of its last life.
+        let stride = if workload.lives > 1 { 8 } else { 1 };
+        plan.cut(workload, &ran, |step| step % (PARTS * stride) == part, on_state)?;
         Ok((ran.steps, repeat))
     });
     let mut queue = queue.lock();

@@ -1,7 +1,7 @@
 //! The interface of a workload's script: a database on a simulated disk inside a world, and a
 //! history that records every effect.
 
-use crate::history::{Contents, Effect, Event, History, RowWrite, difference, survives};
+use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, survives};
 use crate::subject::{
     Database, EntryChange, EntryOp, Fail, How, Result, RowList, Shape, Subject, TableChange, Tx,
 };
@@ -37,8 +37,19 @@ struct Shared {
     seed: u64,
     db: Mutex<Option<Arc<dyn Database>>>,
     history: Mutex<History>,
-    /// The number of each table by its name, and how many tables were ever created.
+    /// The number of each table by its name, and the last number that was given to one.
     tables: Mutex<(BTreeMap<String, u64>, u64)>,
+    life: Life,
+}
+
+/// What a process finds that works on a database: how many processes were killed before it, and
+/// what they left.
+#[derive(Clone, Debug, Default)]
+pub struct Life {
+    /// Counted from 0.
+    pub number: u64,
+    /// The state that recovery shows.
+    pub begin: DbState,
 }
 
 /// A transaction. The history records its effects when it commits.
@@ -60,6 +71,15 @@ impl Driver {
     /// REQUIRES: called inside a world.
     #[must_use]
     pub fn open(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64) -> Driver {
+        Driver::open_on(subject, disk, shape, seed, Life::default())
+    }
+
+    /// Opens the database of another life, as that one left it.
+    ///
+    /// REQUIRES: called inside a world.
+    #[must_use]
+    pub fn open_on(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64, life: Life) -> Driver {
+        let tables = (life.begin.tables.clone(), life.begin.rows.len() as u64 + 1000 * life.number);
         let shared = Shared {
             subject,
             faults: FaultDisk::new(Arc::new(disk.clone())),
@@ -67,8 +87,9 @@ impl Driver {
             shape,
             seed,
             db: Mutex::new(None),
-            history: Mutex::default(),
-            tables: Mutex::default(),
+            history: Mutex::new(History::from_state(life.begin.clone())),
+            tables: Mutex::new(tables),
+            life,
         };
         let driver = Driver { shared: Arc::new(shared) };
         driver.open_again();
@@ -93,6 +114,20 @@ impl Driver {
     #[must_use]
     pub fn at(&self) -> u64 {
         self.shared.disk.op_count()
+    }
+
+    /// Returns how many processes were killed before this one.
+    #[must_use]
+    pub fn life(&self) -> u64 {
+        self.shared.life.number
+    }
+
+    /// Returns the keys of a table when this process began; `None` if it was not there.
+    #[must_use]
+    pub fn keys_at_begin(&self, table: &str) -> Option<Vec<Vec<u8>>> {
+        let DbState { tables, rows, .. } = &self.shared.life.begin;
+        let rows = |number| rows.get(number).map_or(Vec::new(), |rows| rows.keys().cloned().collect());
+        tables.get(table).map(rows)
     }
 
     /// Returns whether the database is the engine, not the toy.

@@ -1,8 +1,8 @@
 //! Runs a workload in a world, then cuts the power at its disk operations and checks the state
 //! after recovery.
 
-use crate::driver::{DIR, Driver, read_contents};
-use crate::history::{History, difference};
+use crate::driver::{DIR, Driver, Life, read_contents};
+use crate::history::{DbState, History, difference};
 use crate::subject::{Copies, How, Shape, Subject};
 use crate::workloads::Workload;
 use base::prng::Prng;
@@ -80,6 +80,9 @@ pub struct FinishedRun {
     pub steps: u64,
     /// Simulated microseconds.
     pub now_us: u64,
+    /// Operations of the disk when the database was open. If processes were killed before, what
+    /// they left unsynced is durable from here on.
+    pub opened_at: u64,
 }
 
 fn mix(values: &[u64]) -> u64 {
@@ -103,25 +106,61 @@ impl Plan {
         Box::new(Finding { workload: workload.name, seed: self.seed, cut, what })
     }
 
-    /// Runs a workload to its end.
+    /// Runs a workload to its end. If it has several lives, all but the last one are killed
+    /// somewhere, and the next one continues at once.
     pub fn run(&self, workload: &Workload) -> Result<FinishedRun, Box<Finding>> {
-        let disk = workload.shape.disk();
+        let mut disk = workload.shape.disk();
+        let mut life = Life::default();
+        while life.number + 1 < workload.lives {
+            let number = life.number;
+            let ran = self.live(workload, &disk, life)?;
+            let (stop, left) = self.kill(workload, &ran, number);
+            let found = |what: String| {
+                self.finding(workload, None, format!("life {number}, killed before operation {stop}: {what}"))
+            };
+            let seed = mix(&[self.seed, workload.number(), number]);
+            let begin = self.judge(&workload.shape, &left.fork(), &ran.history, stop, seed).map_err(found)?;
+            disk = left;
+            life = Life { number: number + 1, begin };
+        }
+        self.live(workload, &disk, life)
+    }
+
+    /// Stops a life before an operation, mostly a kill and sometimes a power cut. Returns the
+    /// operation and the disk that is left. Half of the lives are stopped soon.
+    fn kill(&self, workload: &Workload, ran: &FinishedRun, number: u64) -> (u64, MemDisk) {
+        let mut rng = Prng::new(mix(&[self.seed, workload.number(), number, 7]));
+        let left = ran.disk.op_count().saturating_sub(ran.opened_at);
+        let most = if rng.one_in(2) { left / 4 } else { left };
+        let stop = ran.opened_at + rng.below(most + 1);
+        let mut walk = ran.disk.walk();
+        while walk.at() < stop && walk.step() {}
+        let left =
+            if rng.one_in(4) { walk.image(CrashChoice::Random(rng.next_u64())) } else { walk.killed() };
+        (walk.at(), left)
+    }
+
+    /// Runs one life of a workload.
+    fn live(&self, workload: &Workload, disk: &MemDisk, life: Life) -> Result<FinishedRun, Box<Finding>> {
         let (subject, inside, script, shape, seed) =
             (Arc::clone(&self.subject), disk.clone(), workload.script, workload.shape, self.seed);
-        let world = sim::run(self.world(mix(&[seed, workload.number()])), move || {
-            let driver = Driver::open(subject, inside, shape, seed);
+        let number = life.number;
+        let world = sim::run(self.world(mix(&[seed, workload.number(), number])), move || {
+            let driver = Driver::open_on(subject, inside, shape, seed ^ number << 32, life);
+            let opened_at = driver.at();
             script(&driver);
-            driver.finish(seed % 2 == 0)
+            (driver.finish(seed % 2 == 0), opened_at)
         });
         match world.result {
-            Ok(history) => Ok(FinishedRun {
-                disk,
+            Ok((history, opened_at)) => Ok(FinishedRun {
+                disk: disk.clone(),
                 history: Arc::new(history),
                 hash: world.hash,
                 steps: world.steps,
                 now_us: world.now_us,
+                opened_at: if number == 0 { 0 } else { opened_at },
             }),
-            Err(failure) => Err(self.finding(workload, None, failure.to_string())),
+            Err(failure) => Err(self.finding(workload, None, format!("life {number}: {failure}"))),
         }
     }
 
@@ -166,7 +205,7 @@ impl Plan {
                 let choice = self.choice(workload, step, number);
                 // The same image at a later step may have to keep more promises.
                 let promised = ran.history.promised_at(step);
-                if take(step) && keys.insert((walk.image_key(choice), promised)) {
+                if step >= ran.opened_at && take(step) && keys.insert((walk.image_key(choice), promised)) {
                     if !on_state() {
                         return Ok(());
                     }
@@ -232,6 +271,7 @@ impl Plan {
     }
 
     /// Opens an image in a world, compares it with what was promised, and does more work in it.
+    /// Returns the state that recovery showed.
     fn judge(
         &self,
         shape: &Shape,
@@ -239,7 +279,7 @@ impl Plan {
         history: &Arc<History>,
         at: u64,
         seed: u64,
-    ) -> Result<(), String> {
+    ) -> Result<DbState, String> {
         let (subject, disk, history, shape) =
             (Arc::clone(&self.subject), image.clone(), Arc::clone(history), *shape);
         let world =
@@ -249,11 +289,11 @@ impl Plan {
 }
 
 /// A page that was torn without a copy, and is named, is as good as can be.
-fn unless_torn(result: Result<(), String>, shape: &Shape) -> Result<(), String> {
-    result.or_else(|what| if shape.may_fail(&what) { Ok(()) } else { Err(what) })
+fn unless_torn<T: Default>(result: Result<T, String>, shape: &Shape) -> Result<T, String> {
+    result.or_else(|what| if shape.may_fail(&what) { Ok(T::default()) } else { Err(what) })
 }
 
-fn flatten(result: Result<Result<(), String>, Failure>) -> Result<(), String> {
+fn flatten<T>(result: Result<Result<T, String>, Failure>) -> Result<T, String> {
     result.map_err(|failure| failure.to_string()).and_then(|inner| inner)
 }
 
@@ -264,7 +304,7 @@ fn judge_inside(
     history: &History,
     at: u64,
     seed: u64,
-) -> Result<(), String> {
+) -> Result<DbState, String> {
     let said = |what: &str| {
         let what = what.to_owned();
         move |e: crate::subject::Fail| format!("{what}: {e}")
@@ -282,11 +322,8 @@ fn judge_inside(
             difference(&found, &expected)
         ));
     };
-    let check = |when: &str| match db.check() {
-        Ok(problems) if problems.is_empty() => Ok(()),
-        Ok(problems) => Err(format!("the check {when} found: {problems:?}")),
-        Err(e) => Err(format!("the check {when}: {e}")),
-    };
+    let shown = state.clone();
+    let check = |when: &str| checked(&*db, when);
     check("after recovery")?;
     find_torn_pages(&*db, shape).map_err(said("the first checkpoint"))?;
     let mut rng = Prng::new(seed);
@@ -325,7 +362,15 @@ fn judge_inside(
         db.checkpoint().map_err(said("checkpoint"))?;
         check("after a checkpoint")?;
     }
-    Ok(())
+    Ok(shown)
+}
+
+fn checked(db: &dyn crate::subject::Database, when: &str) -> Result<(), String> {
+    match db.check() {
+        Ok(problems) if problems.is_empty() => Ok(()),
+        Ok(problems) => Err(format!("the check {when} found: {problems:?}")),
+        Err(e) => Err(format!("the check {when}: {e}")),
+    }
 }
 
 /// Finds every page that was torn without a copy: a checkpoint waits until all redo is applied.

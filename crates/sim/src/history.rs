@@ -52,6 +52,8 @@ pub struct Event {
 /// All effects of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
+    /// The state before all of them.
+    begin: DbState,
     events: Vec<Event>,
     /// For each event, the highest LSN of all commits that had returned when it was called. The
     /// event is ordered after them.
@@ -161,6 +163,12 @@ impl DbState {
 }
 
 impl History {
+    /// A history that begins in this state, which survives whatever happens.
+    #[must_use]
+    pub fn from_state(begin: DbState) -> History {
+        History { begin, ..History::default() }
+    }
+
     /// Adds an event that has just returned.
     pub fn add(&mut self, event: Event) {
         let before = self.events.iter().filter(|e| e.returned_at <= event.called_at);
@@ -209,7 +217,7 @@ impl History {
     /// Returns the state after all effects.
     #[must_use]
     pub fn final_state(&self) -> DbState {
-        let mut state = DbState::default();
+        let mut state = self.begin.clone();
         self.ordered().iter().for_each(|(_, event)| state.apply(&event.effect));
         state
     }
@@ -243,7 +251,7 @@ impl History {
                 if needed > last.unwrap_or(0) {
                     continue;
                 }
-                let mut state = DbState::default();
+                let mut state = self.begin.clone();
                 for (n, event) in &begun {
                     if is_there(*n, event) {
                         state.apply(&event.effect);

@@ -5,6 +5,7 @@ mod decay;
 mod directories;
 mod growth;
 mod history;
+mod lives;
 mod load;
 mod schema;
 mod serial;
@@ -31,6 +32,9 @@ pub struct Workload {
     pub shape: Shape,
     /// The script, which runs in a world.
     pub script: fn(&Driver),
+    /// How many processes run it, one after the other, on the same database. All but the last are
+    /// killed.
+    pub lives: u64,
 }
 
 impl std::fmt::Debug for Workload {
@@ -51,6 +55,9 @@ const TINY_LOG: Shape = Shape { segment_blocks: 8, segments: 8, ..SMALL };
 const TINY_POOL: Shape = Shape { frames: 32, ..SMALL };
 /// Segments are recycled soon, and pages are written by the doublewrite.
 const TINY_LOG_POOL: Shape = Shape { frames: 32, ..TINY_LOG };
+/// All pages stay in the pool; the log alone makes the cleaner write them.
+const WHOLE_POOL: Shape = Shape { frames: 256, ..TINY_LOG };
+const WHOLE_POOL_BIG_PAGES: Shape = Shape { page_bytes: 16384, ..WHOLE_POOL };
 const BIG_PAGES: Shape = Shape { page_bytes: 16384, ..SMALL };
 
 /// Nearly all undo goes to files.
@@ -303,11 +310,24 @@ pub const ALL: &[Workload] = &[
     ),
     w("numbered", "rows numbered by the counters of their tables", TINY_LOG, sql::numbered),
     w("table-sets", "sets of tables created, exchanged, replaced, dropped", SMALL, sql::table_sets),
+    Workload {
+        lives: 4,
+        ..w(
+            "lives",
+            "four processes, each killed but the last, that work at once beside replay, scans and checkpoints",
+            WHOLE_POOL,
+            lives::at_once,
+        )
+    },
+    Workload {
+        lives: 4,
+        ..w("lives-big-pages", "the same with pages of 16 KiB", WHOLE_POOL_BIG_PAGES, lives::at_once)
+    },
     w("others-places", "a new database is given directories of another one", SMALL, directories::foreign),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {
-    Workload { name, about, shape, script }
+    Workload { name, about, shape, script, lives: 1 }
 }
 
 /// Returns a workload by its name.

@@ -33,7 +33,9 @@ enum Command {
     /// Everything at once for hours, killed and opened again, on a disk that fills; then everything
     /// is added up
     Soak(soak::Plan),
-    /// The process that `soak` kills
+    /// Hundreds of kills in a row of a process that works at once, in several databases
+    Kills(soak::kills::Plan),
+    /// The process that `soak` and `kills` kill
     #[command(hide = true)]
     SoakLife(soak::LifeOptions),
 }
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
     match cli.command {
         Some(Command::Stress(stress)) => done(stress.run()),
         Some(Command::Soak(plan)) => done(soak::run(&plan)),
+        Some(Command::Kills(plan)) => done(soak::kills::run(&plan)),
         Some(Command::SoakLife(options)) => done(soak::run_life(&options).map(|()| "")),
         None => cli.check.run(),
     }

@@ -2,7 +2,7 @@
 //! and counts them in the ledger.
 
 use super::life::Life;
-use super::recipe::{ClientStep, Origin, RowChange, row_key};
+use super::recipe::{ClientStep, Origin, QUEUE_ROWS, RowChange, queue_key, queue_value, row_key};
 use base::prng::Prng;
 use millpond::{Error, Isolation, Transaction, TxnOptions};
 use std::sync::atomic::Ordering;
@@ -137,12 +137,17 @@ impl Client<'_> {
     }
 
     /// Writes to the client's own row how many steps it has done, and how often it has incremented
-    /// hot rows.
+    /// hot rows. Moves its queue on.
     fn count(&self, tx: &mut Transaction, n: u64, hot: u64) -> millpond::Result {
         let (clients, key) = (&self.life.tables.clients, self.number.to_be_bytes());
         let before = tx
             .get_for_update(clients, &key)?
             .map_or(ClientCount::default(), |value| ClientCount::decode(&value));
+        let queue = &self.life.tables.queue;
+        tx.put(queue, &queue_key(self.number, n), &queue_value(n))?;
+        if let Some(out) = n.checked_sub(QUEUE_ROWS) {
+            tx.delete(queue, &queue_key(self.number, out))?;
+        }
         tx.put(clients, &key, &ClientCount { steps: n, hot: before.hot + hot }.encode())
     }
 

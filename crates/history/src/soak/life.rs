@@ -6,7 +6,9 @@
 //! its input, or the end of the input, asks it to come to rest.
 
 use super::client::{Client, ClientCount, number, table_prefix, table_row};
-use super::recipe::{ClientDigest, ClientStep, HOT_ROWS, Origin, Recipe, row_key};
+use super::recipe::{
+    ClientDigest, ClientStep, HOT_ROWS, Origin, QUEUE_ROWS, Recipe, queue_key, queue_value, row_key,
+};
 use super::resources::ResourceUse;
 use base::prng::Prng;
 use millpond::{Db, Error, Isolation, Options, Table, Transaction, TxnOptions};
@@ -14,7 +16,7 @@ use std::fs::File;
 use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,28 +41,38 @@ pub struct LifeOptions {
     /// Client threads
     #[arg(long)]
     pub(super) clients: u16,
+    /// Threads that read everything, again and again
+    #[arg(long)]
+    pub(super) scanners: u16,
+    /// Size of the database's pages in bytes
+    #[arg(long)]
+    pub(super) page_bytes: usize,
     /// Size of the buffer pool in bytes
     #[arg(long)]
     pub(super) pool_bytes: u64,
     /// Redo capacity in bytes; 0 follows from the recovery target
     #[arg(long)]
     pub(super) redo_bytes: u64,
+    /// Recovery target in milliseconds; 0 is the default
+    #[arg(long)]
+    pub(super) recovery_target_ms: u64,
     /// Files that may be open at once; 0 is the limit of the system
     #[arg(long)]
     pub(super) open_files: u64,
     /// Work after the report
     #[arg(long)]
     pub(super) work: bool,
+    /// Report only how many steps each client has done, and work at once
+    #[arg(long)]
+    pub(super) at_once: bool,
 }
-
-/// The size of the database's pages.
-const PAGE_BYTES: usize = 4096;
 
 /// The tables that exist all the time.
 pub(super) struct Tables {
     pub(super) rows: Table,
     pub(super) hot: Table,
     pub(super) clients: Table,
+    pub(super) queue: Table,
 }
 
 /// The file that counts the acknowledged steps: eight bytes for each client, overwritten in place,
@@ -109,10 +121,13 @@ pub fn run_life(args: &LifeOptions) -> Result<(), String> {
     if args.open_files > 0 {
         limit_open_files(args.open_files)?;
     }
-    let mut options = Options::new().page_bytes(PAGE_BYTES).buffer_pool_bytes(args.pool_bytes);
+    let mut options = Options::new().page_bytes(args.page_bytes).buffer_pool_bytes(args.pool_bytes);
     options = options.lock_wait(Duration::from_secs(2));
     if args.redo_bytes > 0 {
         options = options.redo_capacity_bytes(args.redo_bytes);
+    }
+    if args.recovery_target_ms > 0 {
+        options = options.recovery_target(Duration::from_millis(args.recovery_target_ms));
     }
     let db = options.open(&args.dir).map_err(problem)?;
     decide_prepared(&db)?;
@@ -120,6 +135,7 @@ pub fn run_life(args: &LifeOptions) -> Result<(), String> {
         rows: open_or_create(&db, "rows")?,
         hot: open_or_create(&db, "hot")?,
         clients: open_or_create(&db, "clients")?,
+        queue: open_or_create(&db, "queue")?,
     };
     let ledger = File::options().write(true).open(&args.ledger);
     let ledger = Ledger(ledger.map_err(|e| format!("cannot open {}: {e}", args.ledger.display()))?);
@@ -142,12 +158,16 @@ pub fn run_life(args: &LifeOptions) -> Result<(), String> {
             Client { life: &life, number, done: 0, rng }
         })
         .collect();
-    report_contents(&life, &mut clients)?;
+    if args.at_once {
+        report_steps(&life, &mut clients)?;
+    } else {
+        report_contents(&life, &mut clients)?;
+    }
     say("ready")?;
     if args.work {
-        work(&life, &mut clients, &args.dir, rng)?;
+        work(&life, &mut clients, args, rng)?;
     }
-    come_to_rest(&life, &args.dir)
+    come_to_rest(&life, args)
 }
 
 fn limit_open_files(most: u64) -> Result<(), String> {
@@ -182,19 +202,24 @@ fn decide_prepared(db: &Db) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the database and reports all of its rows.
-fn report_contents(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
-    let report = life.db.check().map_err(problem)?;
-    if !report.is_clean() {
-        return Err(format!("the check after opening: {report}"));
-    }
+/// Reports how many steps each client has done.
+fn report_steps(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
     let tx = life.db.begin().map_err(problem)?;
     for client in clients.iter_mut() {
         let count = tx.get(&life.tables.clients, &client.number.to_be_bytes()).map_err(problem)?;
         client.done = count.map_or(ClientCount::default(), |value| ClientCount::decode(&value)).steps;
         say(&format!("found {} {}", client.number, client.done))?;
     }
-    drop(tx);
+    Ok(())
+}
+
+/// Checks the database and reports all of its rows.
+fn report_contents(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
+    let report = life.db.check().map_err(problem)?;
+    if !report.is_clean() {
+        return Err(format!("the check after opening: {report}"));
+    }
+    report_steps(life, clients)?;
     // A table whose replacement was cut off may be the old or the new one. Finishing the step makes
     // it the new one.
     for client in clients.iter_mut() {
@@ -224,6 +249,7 @@ fn digest(life: &Life, tx: &Transaction, client: &Client<'_>) -> Result<ClientDi
     .map_err(problem)?;
     outcome?;
     digest.table = own_table(&life.db, tx, client.number)?;
+    check_queue(life, tx, client)?;
     Ok(digest)
 }
 
@@ -261,6 +287,24 @@ fn own_table(db: &Db, tx: &Transaction, client: u16) -> Result<Option<(u64, u32)
     Ok(Some((step, rows)))
 }
 
+/// Checks that the client's queue has the rows of its last steps and no others.
+fn check_queue(life: &Life, tx: &Transaction, client: &Client<'_>) -> Result<(), String> {
+    let (from, to) = (queue_key(client.number, 0), queue_key(client.number, u64::MAX));
+    let mut step = client.done.saturating_sub(QUEUE_ROWS);
+    for row in tx.range(&life.tables.queue, &from[..]..&to[..]).map_err(problem)? {
+        let (key, value) = row.map_err(problem)?;
+        step += 1;
+        if key != queue_key(client.number, step) || value != queue_value(step) {
+            return Err(format!("client {}: row {step} of its queue is wrong", client.number));
+        }
+    }
+    if step == client.done {
+        Ok(())
+    } else {
+        Err(format!("client {}: its queue ends at {step}", client.number))
+    }
+}
+
 /// Returns the values of the hot rows, and how many increments the rows of all clients count.
 fn sums(life: &Life, tx: &Transaction) -> Result<([u64; HOT_ROWS], u64), String> {
     let mut hot = [0; HOT_ROWS];
@@ -280,7 +324,7 @@ fn sums(life: &Life, tx: &Transaction) -> Result<([u64; HOT_ROWS], u64), String>
 static REST: AtomicBool = AtomicBool::new(false);
 
 /// Works until asked to come to rest. The first failure ends all threads.
-fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> Result<(), String> {
+fn work(life: &Life, clients: &mut [Client<'_>], args: &LifeOptions, mut rng: Prng) -> Result<(), String> {
     std::thread::spawn(|| {
         let _ = std::io::stdin().lock().read_line(&mut String::new());
         REST.store(true, Ordering::Relaxed);
@@ -296,7 +340,7 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
         for client in clients {
             threads.push(scope.spawn(move || ended(client.run())));
         }
-        for _ in 0..2 {
+        for _ in 0..args.scanners {
             let rng = Prng::new(rng.next_u64());
             threads.push(scope.spawn(move || ended(read_all(life, rng))));
         }
@@ -304,7 +348,7 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
         threads.push(scope.spawn(move || ended(check_and_checkpoint(life, own))));
         let mut outcome = Ok(());
         while outcome.is_ok() && !life.ends() {
-            outcome = say(&format!("alive {}", figures(life, dir)));
+            outcome = say(&format!("alive {}", figures(life, args)));
             std::thread::sleep(Duration::from_millis(500));
             if REST.load(Ordering::Relaxed) {
                 life.over.store(true, Ordering::Relaxed);
@@ -318,10 +362,10 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
     })
 }
 
-fn figures(life: &Life, dir: &Path) -> String {
+fn figures(life: &Life, args: &LifeOptions) -> String {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let free = life.db.metrics().get("free_pages").unwrap_or(0.0) as u64 * PAGE_BYTES as u64;
-    let resources = ResourceUse::of(dir, free);
+    let free = life.db.metrics().get("free_pages").unwrap_or(0.0) as u64 * args.page_bytes as u64;
+    let resources = ResourceUse::of(&args.dir, free);
     let done = [of(&life.acknowledged), of(&life.refused), of(&life.retried), of(&life.scans)];
     done.iter().map(u64::to_string).chain([resources.to_line()]).collect::<Vec<_>>().join(" ")
 }
@@ -392,7 +436,7 @@ fn check_and_checkpoint(life: &Life, mut rng: Prng) -> Result<(), String> {
 
 /// Waits until nothing is left to revert or purge, reports the use of resources, and closes the
 /// database.
-fn come_to_rest(life: &Life, dir: &Path) -> Result<(), String> {
+fn come_to_rest(life: &Life, args: &LifeOptions) -> Result<(), String> {
     let start = Instant::now();
     loop {
         let report = life.db.check().map_err(problem)?;
@@ -413,7 +457,7 @@ fn come_to_rest(life: &Life, dir: &Path) -> Result<(), String> {
         Ok(()) | Err(Error::DiskFull { .. }) => {}
         Err(error) => return Err(format!("the last checkpoint: {error}")),
     }
-    let line = figures(life, dir);
+    let line = figures(life, args);
     life.db.close().map_err(problem)?;
     say(&format!("rest {line}"))
 }

@@ -11,6 +11,23 @@ const SLOTS: u64 = 150;
 /// Rows that all clients increment.
 pub(super) const HOT_ROWS: usize = 8;
 
+/// Each step adds a row to its client's queue and removes the one of so many steps before. So
+/// leaves fill up, get empty, are freed, and are used again.
+pub(super) const QUEUE_ROWS: u64 = 1_000;
+
+/// Returns the key of a queue's row: `[client u16][step u64]`, big-endian.
+pub(super) fn queue_key(client: u16, step: u64) -> [u8; 10] {
+    let mut key = [0; 10];
+    key[..2].copy_from_slice(&client.to_be_bytes());
+    key[2..].copy_from_slice(&step.to_be_bytes());
+    key
+}
+
+/// Returns the value of a queue's row.
+pub(super) fn queue_value(step: u64) -> Vec<u8> {
+    step.to_le_bytes().repeat(4 + step as usize % 60)
+}
+
 /// The seed of a soak, from which every step follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {

@@ -17,6 +17,31 @@ fn a_short_soak_loses_nothing() {
 }
 
 #[test]
+fn short_kills_in_a_row_lose_nothing() {
+    let dir = std::env::temp_dir().join(format!("millpond-kills-{}", std::process::id()));
+    let out = Command::new(env!("CARGO_BIN_EXE_history"))
+        .args([
+            "kills",
+            "--kills",
+            "12",
+            "--directories",
+            "2",
+            "--longest-ms",
+            "400",
+            "--clients",
+            "4",
+            "--dir",
+        ])
+        .arg(&dir)
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("24 kills of 2 databases, 0 refused; 4 times all was read"), "{text}");
+    assert!(!dir.exists(), "kills that find nothing remove their directory");
+}
+
+#[test]
 fn an_existing_directory_is_refused() {
     let dir = env!("CARGO_MANIFEST_DIR");
     let out =

@@ -41,7 +41,10 @@ const CARGO_CHECKS: &[CargoCheck] = &[
 ];
 
 /// How long the simulator runs here, on two cores.
-const SIMULATOR_SECONDS: &str = "300";
+const SIMULATOR_SECONDS: &str = "240";
+
+/// Workloads that need many seeds and few states of each, with times of their own.
+const MANY_LIVES: [(&str, &str); 2] = [("lives", "40"), ("lives-big-pages", "20")];
 
 /// Runs all checks. Stops at the first failure.
 pub(crate) fn run() -> Result<(), String> {
@@ -65,7 +68,11 @@ pub(crate) fn run() -> Result<(), String> {
 /// Runs the simulator with a seed that follows from the commit. If it finds a mistake, it prints
 /// the command that replays it.
 fn simulate() -> Result<(), String> {
-    simulator(&["--seconds", SIMULATOR_SECONDS, "--seed", &seed().to_string()])
+    let seed = seed().to_string();
+    simulator(&["--seconds", SIMULATOR_SECONDS, "--seed", &seed])?;
+    MANY_LIVES.iter().try_for_each(|(workload, seconds)| {
+        simulator(&["--seconds", seconds, "--seed", &seed, "--workload", workload])
+    })
 }
 
 /// Returns the seed of checks that are random: it follows from the commit. Without git it is 1.

@@ -16,9 +16,10 @@ impl Check {
     pub(crate) fn run(self) -> Outcome {
         let db = open_existing(&self.dir, millpond::Options::new())?;
         let report = db.check()?;
+        // Before anything is said: closing writes what redo has changed.
+        db.close()?;
         print(&format!("{}\n", report.to_string().trim_end()));
         let clean = report.is_clean();
-        db.close()?;
         if clean { Ok(()) } else { Err(Failure::failed(format!("{} is damaged", self.dir.display()))) }
     }
 }

@@ -17,6 +17,7 @@
 //! 6. A thread that keeps a frame or a pin while it waits for another frame is a [`FrameHolder`].
 
 mod arena;
+mod audit;
 mod batch;
 mod calendar;
 mod dirty;

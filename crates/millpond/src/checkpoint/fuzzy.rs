@@ -150,6 +150,8 @@ impl Checkpointer {
         if !moves && !clean && !self.undo_files().spare {
             return Ok(root.checkpoint);
         }
+        // INV-33: below the new checkpoint there is no redo that could mend a page.
+        self.pool.audit().map_err(|error| self.poison.set(error))?;
         let target = target.max(root.checkpoint);
         self.write_root(&mut root, target, reason, clean, false)?;
         Ok(root.checkpoint)

@@ -55,6 +55,9 @@ impl fmt::Display for CheckReport {
 
 /// Checks all trees, all pages and the space map. The database stays open for others meanwhile.
 pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
+    // A page that no tree leads to can lack redo too. If replay cannot complete it, the database
+    // does not recover, whatever its trees are like.
+    core.engine.finish_replay()?;
     let log = &core.engine.store.log;
     let quiet_before = nothing_to_purge(core);
     let log_before = log.reserved_lsn();

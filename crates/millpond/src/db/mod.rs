@@ -536,7 +536,8 @@ impl Db {
     }
 
     /// Checks every page and every tree and reports all damage. Other threads may read and write
-    /// meanwhile.
+    /// meanwhile. It first waits until all redo of the last run is applied, so a database that
+    /// cannot be recovered is an error.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -239,6 +239,11 @@ impl Engine {
         })
     }
 
+    /// Waits until the redo of the last run is applied. An error if that is not to be expected now.
+    pub(crate) fn finish_replay(&self) -> Result {
+        self.shared.finish_replay()
+    }
+
     /// Writes every dirty page and moves the checkpoint to the end of the log. Waits until the redo
     /// of the last run is applied.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {

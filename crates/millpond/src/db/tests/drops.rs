@@ -44,6 +44,29 @@ fn thousands_of_tables_are_created_and_dropped_with_a_log_of_one_megabyte() {
     assert!(db.core.engine.store.space.free_pages() > free);
 }
 
+/// A check looked at the pages of tables alone and said "ok" while replay had not come yet to a
+/// page that it could not complete. A moment later the database was poisoned.
+#[test]
+fn a_check_waits_for_redo_that_no_table_needs() {
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    let (tree, _) = large(&db);
+    db.checkpoint().unwrap();
+    let pages = db.core.engine.store.space.used_pages().unwrap()[&tree].clone();
+    let table = db.open_table("large").unwrap();
+    (0..20).for_each(|n| put(&db, &table, &key(n, 0), &[8; 500]));
+    db.drop_table("large").unwrap();
+    let killed = disk.fork();
+    let path = Path::new(DIR).join("pages");
+    for page in pages {
+        (0..64).for_each(|at| killed.flip(&path, u64::from(page.0) * 4096 + at, 0x5a).unwrap());
+    }
+    let db = open(&killed);
+    let checked = db.check();
+    let refused = matches!(checked, Err(Error::Corrupt { .. } | Error::Poisoned { .. }));
+    assert!(refused, "{checked:?}");
+}
+
 /// Fills the log until only rollback and drops are admitted, while no checkpoint can move: the
 /// returned transaction's undo finds no disk space.
 fn full_log_on_a_full_disk(db: &Db, faults: &FaultDisk) -> Transaction {

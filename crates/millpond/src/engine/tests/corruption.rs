@@ -12,13 +12,14 @@ use crate::btree::Tree;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::flush::batch::BatchLimit;
 use crate::log::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES};
 use crate::options::Options;
 use crate::page::{header, map};
 use base::codec::fixed::set_u32;
 use base::prng::Prng;
 use base::{Lsn, PageNo, TreeId};
-use metrics::SyncReason;
+use metrics::{Force, SyncReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -312,6 +313,40 @@ fn a_copy_of_a_page_far_beyond_the_file_is_not_restored() {
     overwrite(&image, &areas, PAGE, &page);
     let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is damaged");
     assert!(error.to_string().contains("/db/pages is damaged: it ends before"), "{error}");
+}
+
+/// A device that acknowledges a write and does not make it.
+#[test]
+fn a_lost_write_is_named_before_the_checkpoint_passes_its_redo() {
+    let disk = MemDisk::default();
+    let mut options = options();
+    options.tuning.no_threads = true;
+    let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &options).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    put(&engine, tree, 1, b"key", b"first").unwrap();
+    engine.checkpoint().unwrap();
+    let before = pages_file(&disk);
+    put(&engine, tree, 2, b"key", b"second").unwrap();
+    let root = |_| vec![tree.root];
+    engine.shared.flusher.flush(root, BatchLimit::NONE, Force::CheckpointAge).unwrap();
+    let (path, at) = (Path::new(DIR).join("pages"), tree.root.0 as usize * 4096);
+    overwrite(&disk, &path, at, &before[at..at + 4096]);
+    let checkpoint = engine.shared.checkpointer.lsn();
+    let error = engine.checkpoint().unwrap_err();
+    assert!(error.to_string().contains("a write was lost"), "{error}");
+    assert_eq!(engine.shared.checkpointer.lsn(), checkpoint);
+    drop(engine);
+    // The redo is still there.
+    let engine = Engine::open(&disk.fork().vfs(2), Path::new(DIR), &super::options()).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), super::Rows::from([(b"key".to_vec(), b"second".to_vec())]));
+}
+
+fn pages_file(disk: &MemDisk) -> Vec<u8> {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+    let file = disk.open(&Path::new(DIR).join("pages"), mode).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
 }
 
 fn overwrite(disk: &MemDisk, path: &Path, at: usize, bytes: &[u8]) {

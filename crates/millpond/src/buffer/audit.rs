@@ -1,0 +1,67 @@
+//! Compares pages that count as clean with their file. A page that left the dirty set too early, or
+//! whose write was lost, is found before the checkpoint gives up the redo that could mend it.
+
+use base::PageNo;
+use base::aligned::AlignedBuf;
+
+use super::frame::{AHEAD, BEHIND, DIRTY, WRITING};
+use super::pool::{PageProbe, Pool};
+use crate::error::{Error, Result};
+use crate::page::header;
+
+/// In a pool of so many frames at most all pages are compared.
+const ALL_FRAMES: usize = 256;
+/// Of a larger pool so many.
+const SAMPLE: usize = 2;
+
+impl Pool {
+    /// Compares the LSNs of some clean pages with those in the file: of all pages in a very small
+    /// pool, else of a few from a random place on. [`Error::Corrupt`] names a page whose file is
+    /// older. A page that cannot be read, or whose image in the file is damaged otherwise, is left
+    /// to whoever reads it. REQUIRES: the caller holds no latch.
+    pub(crate) fn audit(&self) -> Result {
+        let frames = self.frame_count();
+        let (from, count) = if frames <= ALL_FRAMES {
+            (0, frames)
+        } else {
+            ((self.clock.random_u64() % frames as u64) as usize, SAMPLE)
+        };
+        let mut image = AlignedBuf::zeroed(self.page_bytes());
+        (from..from + count).try_for_each(|n| self.audit_frame((n % frames) as u32, &mut image))
+    }
+
+    fn audit_frame(&self, index: u32, image: &mut AlignedBuf) -> Result {
+        let frame = self.frames().get(index);
+        let page = frame.page_no();
+        // A look is no use of a page that was read ahead.
+        if page == PageNo::NONE || frame.state() & AHEAD != 0 {
+            return Ok(());
+        }
+        let PageProbe::Resident(pin) = self.probe(page) else { return Ok(()) };
+        let Some(before) = self.clean_lsn(pin.frame()) else { return Ok(()) };
+        let offset = u64::from(page.0) * self.page_bytes() as u64;
+        if self.file().read_at(image, offset).is_err() {
+            return Ok(());
+        }
+        let blank = header::is_blank(image);
+        if !blank && header::verify(image, page).is_err() {
+            return Ok(());
+        }
+        let (has, after) = (header::lsn(image), self.clean_lsn(pin.frame()));
+        if has >= before || after != Some(before) {
+            return Ok(());
+        }
+        let what = format!(
+            "{page:?}: the file has LSN {has}, and the page was written with LSN {before}: a write was lost"
+        );
+        Err(Error::corrupt(self.path(), what))
+    }
+
+    /// Returns the LSN of a page that does not differ from its file, and that no thread is
+    /// changing.
+    fn clean_lsn(&self, frame: u32) -> Option<base::Lsn> {
+        let latched = self.frames().try_share(frame)?;
+        let clean = self.frames().get(frame).state() & (DIRTY | WRITING | BEHIND) == 0;
+        clean.then(|| header::lsn(&latched))
+    }
+}

@@ -1,18 +1,16 @@
 //! What can happen to a server with the plugin: it is killed under load, a page decays, the disk is
 //! full, the plugin leaves and comes back, it is stopped while statements wait.
 
+use super::kills::{Counting, killed};
 use super::server::{self, Server};
-use super::smoke::{compare_indexes, sysbench_command};
 use super::steps::{expect, try_until};
-use super::{is_root, make_dir, output};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use super::{is_root, make_dir, output, sql};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
-/// How often a server is killed.
-const KILLS: u32 = 3;
 /// Bytes of the file system that is filled.
 const SMALL_DISK: u64 = 256 << 20;
 /// In each row of the table whose pages are damaged.
@@ -102,12 +100,6 @@ fn moved(dir: &Path) -> Result<(), String> {
     server::stop(dir)
 }
 
-/// Runs statements, and returns what they print.
-fn sql(server: &Server, text: &str) -> Result<String, String> {
-    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
-    Ok(said.trim().to_owned())
-}
-
 /// Runs a statement that has to fail, and returns its error.
 fn refused(server: &Server, text: &str) -> Result<String, String> {
     match sql(server, text) {
@@ -115,9 +107,6 @@ fn refused(server: &Server, text: &str) -> Result<String, String> {
         Err(error) => Ok(error),
     }
 }
-
-/// Inserts a row with the next number of a sequence; it fails for a number that was given before.
-const NUMBERED: &str = "INSERT INTO test.numbered VALUES (NEXTVAL(test.s));";
 
 /// The tree of an index has its new name already, and the definition has not.
 fn renamed(dir: &Path) -> Result<(), String> {
@@ -138,73 +127,6 @@ fn renamed(dir: &Path) -> Result<(), String> {
     sql(&server, "ALTER TABLE test.t RENAME INDEX a TO d, ALGORITHM=INSTANT")?;
     expect("a search", &sql(&server, "SELECT id FROM test.t FORCE INDEX (d) WHERE k = 77")?, "77")?;
     expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.t")?, "status\tOK")?;
-    server::stop(dir)
-}
-
-/// A client that inserts the numbers from 1 on, and prints each number after its insert.
-struct Counting {
-    client: Child,
-    printed: PathBuf,
-}
-
-impl Counting {
-    fn start(server: &Server, dir: &Path, from: u64) -> Result<Counting, String> {
-        let (script, printed) = (dir.join("counting.sql"), dir.join("counted"));
-        let lines = (from..from + 200_000)
-            .map(|n| format!("INSERT INTO test.counted VALUES ({n}); {NUMBERED} SELECT {n};\n"));
-        super::write(&script, &lines.collect::<String>())?;
-        let open = |file: &Path| std::fs::File::open(file).map_err(|e| format!("{}: {e}", file.display()));
-        super::write(&printed, "")?;
-        let out = std::fs::File::create(&printed).map_err(|e| format!("{}: {e}", printed.display()))?;
-        let mut client = server.client();
-        client.args(["--batch", "--skip-column-names", "--unbuffered"]);
-        client.stdin(open(&script)?).stdout(out).stderr(Stdio::null());
-        let client = client.spawn().map_err(|e| format!("cannot start a client: {e}"))?;
-        Ok(Counting { client, printed })
-    }
-
-    /// Returns the last number that was acknowledged.
-    fn acknowledged(&self) -> Result<Option<u64>, String> {
-        let text = std::fs::read_to_string(&self.printed).map_err(|e| e.to_string())?;
-        // The last line may be cut off.
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        Ok(whole.lines().filter_map(|line| line.parse().ok()).next_back())
-    }
-}
-
-fn killed(dir: &Path) -> Result<(), String> {
-    let mut server = server::start(dir, LIFE, &[])?;
-    sql(
-        &server,
-        "CREATE DATABASE test; CREATE TABLE test.counted (n INT PRIMARY KEY, INDEX (n)) ENGINE=Millpond; \
-         CREATE TABLE test.numbered (n BIGINT PRIMARY KEY) ENGINE=Millpond; \
-         CREATE SEQUENCE test.s CACHE 3 ENGINE=Millpond",
-    )?;
-    sql(&server, "CREATE DATABASE sb")?;
-    output(sysbench_command(&server, 4).args(["oltp_write_only", "prepare"]))?;
-    let mut next = 1;
-    for _ in 0..KILLS {
-        let mut load = sysbench_command(&server, 16);
-        load.args(["--time=600", "oltp_write_only", "run"]).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut load =
-            load.stderr(Stdio::null()).spawn().map_err(|e| format!("cannot start sysbench: {e}"))?;
-        let mut counting = Counting::start(&server, dir, next)?;
-        try_until("a thousand inserts", || Ok(counting.acknowledged()?.is_some_and(|n| n >= next + 1000)))?;
-        output(Command::new("kill").args(["-9", &server.process()?]))?;
-        let _ = (counting.client.wait(), load.kill(), load.wait());
-        let acknowledged = counting.acknowledged()?.ok_or("nothing was acknowledged")?;
-        server = server::start(dir, LIFE, &[])?;
-        let found =
-            sql(&server, "SELECT COUNT(*), MAX(n) FROM test.counted FORCE INDEX (PRIMARY) WHERE n > 0")?;
-        let (count, last) = found.split_once('\t').ok_or_else(|| format!("found {found:?}"))?;
-        let last: u64 = last.parse().map_err(|_| format!("found {found:?}"))?;
-        if count != last.to_string() || last < acknowledged {
-            return Err(format!("{acknowledged} rows were acknowledged; found are {count} up to {last}"));
-        }
-        sql(&server, NUMBERED)?;
-        compare_indexes(&server)?;
-        next = last + 1;
-    }
     server::stop(dir)
 }
 

@@ -18,6 +18,7 @@ mod compile;
 mod elf;
 mod hardships;
 mod headers;
+mod kills;
 mod lab;
 mod layout;
 mod own_load;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Pictures,
     /// Try the program's commands against a live server, and measure what a collection costs
     Lab(lab::Args),
+    /// Kill a server under load again and again, and look for all that it has acknowledged
+    Kills(kills::Args),
     /// Measure what `serve` and `collect` cost a server
     OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
@@ -92,6 +95,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         }
         Command::Pictures => build().and_then(|_| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
+        Command::Kills(args) => kills::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),
@@ -116,6 +120,12 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
             Ok(())
         }
     }
+}
+
+/// Runs statements, and returns what they print.
+fn sql(server: &server::Server, text: &str) -> Result<String, String> {
+    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
+    Ok(said.trim().to_owned())
 }
 
 /// Builds the plugin, and returns its path.

@@ -126,7 +126,7 @@ fn changes() -> Result<String, String> {
     git(&["status", "--porcelain"])
 }
 
-fn git(args: &[&str]) -> Result<String, String> {
+pub(crate) fn git(args: &[&str]) -> Result<String, String> {
     let out = Command::new("git")
         .args(args)
         .current_dir(root())

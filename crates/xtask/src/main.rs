@@ -1,7 +1,9 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
-//! `cargo xtask instructions` counts the instructions of an operation. `cargo xtask mariadb`
+//! `cargo xtask against` compares the speed with another commit's, `cargo xtask instructions`
+//! counts the instructions of an operation. `cargo xtask mariadb`
 //! builds, runs and tests the storage engine plugin.
 
+mod against;
 mod api;
 mod ci;
 mod dependencies;
@@ -42,6 +44,8 @@ enum Command {
         #[arg(long)]
         write: bool,
     },
+    /// Run the same loads on this checkout and on another commit, in turns, and print the ratios
+    Against(against::Args),
     /// Count how many instructions an update and a read take, and where; needs valgrind
     Instructions,
     /// Build, run and test the storage engine plugin of MariaDB, on Debian
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::Header { write } => ci::header(write),
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
+        Command::Against(args) => against::run(&args),
         Command::Instructions => instructions::run(),
         Command::Mariadb(command) => mariadb::run(command),
     };

@@ -20,6 +20,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("ffi", &["base", "vfs", "metrics", "millpond"]),
     ("lab", &["args", "base", "vfs", "metrics", "pace", "millpond"]),
     ("compare", &["base", "metrics", "millpond", "lab"]),
+    ("against", &["millpond"]),
     ("sqlcompare", &["args", "base"]),
     ("xtask", &["args"]),
 ];

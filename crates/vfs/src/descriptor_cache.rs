@@ -24,9 +24,9 @@ use std::sync::{Arc, Weak};
 /// `EMFILE` and `ENFILE`: the process, or the system, has no descriptor left.
 pub(crate) const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
-/// The descriptors that any database needs: the root, `pages`, the doublewrite file, the lock, a
-/// directory, and the files of log and undo that are in use at one time.
-const NEEDED: usize = 24;
+/// The descriptors that any database needs: the root, `pages`, the doublewrite file, the four
+/// directories and their locks, and the files of log and undo that are in use at one time.
+const NEEDED: usize = 28;
 
 /// The least and the most files that are kept open.
 const OPEN: std::ops::RangeInclusive<usize> = 4..=2048;
@@ -295,6 +295,14 @@ impl Disk for CachingDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.cache.with_descriptor(|| self.cache.disk.sync_dir(dir))
+    }
+
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.cache.with_descriptor(|| self.cache.disk.hold(dir))
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.cache.disk.absolute(path)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

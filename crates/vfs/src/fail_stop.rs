@@ -133,6 +133,14 @@ impl Disk for FailStopDisk {
         self.latch.guard("sync", || dir.to_owned(), false, || self.disk.sync_dir(dir))
     }
 
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.hold(dir)
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.disk.absolute(path)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }

@@ -92,6 +92,12 @@ impl Disk for InterceptedDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.interceptor.sync_dir(&*self.disk, dir)
     }
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.hold(dir)
+    }
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.disk.absolute(path)
+    }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }

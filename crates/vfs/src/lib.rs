@@ -6,6 +6,7 @@ pub mod descriptor_cache;
 pub mod ephemeral;
 pub mod fail_stop;
 pub mod fault;
+mod held_dirs;
 pub mod intercept;
 mod machine;
 pub mod mem;
@@ -17,7 +18,7 @@ mod uring;
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whether opening may create the file.
@@ -55,7 +56,8 @@ pub enum BatchIo {
 }
 
 /// A tree of directories and files. A path is absolute, or relative to the working directory of the
-/// process.
+/// process. A path that begins with that of a held directory ([`Disk::hold`]) begins there,
+/// whatever lies at that path now.
 ///
 /// No change by a method here is durable by itself. A created, renamed or removed entry needs
 /// [`Disk::sync_dir`] of its directory. A file's bytes and length need [`File::sync`].
@@ -73,6 +75,16 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the directory's entries durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Lets the path of a directory mean the directory to which it leads now, until the result is
+    /// dropped. What is renamed, replaced or mounted later, and another working or root directory
+    /// of the process, do not matter then. Nothing to do on a disk whose directories never move.
+    fn hold(&self, _dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
+    /// Returns the path by which the same file is found from another working directory.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
     /// Takes an exclusive lock on a file and creates the file if it is missing. Fails with
     /// `WouldBlock` if it is locked. The lock is held until the result is dropped.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;

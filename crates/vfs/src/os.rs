@@ -1,17 +1,18 @@
 //! The operating system's files and clock.
 
+use crate::held_dirs::{At, HeldDirs};
 use crate::rings::Rings;
 use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::for_each_in_parallel;
-use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,15 +22,18 @@ const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramf
 /// The most descriptors that are useful: four times those of a log of 8 GiB.
 const DESCRIPTORS: u64 = 8192;
 
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// A batch uses one thread for so many operations.
 const BATCH_SHARE: usize = 4;
 /// The most threads of one batch: a device gains little from more in flight.
 const BATCH_THREADS: usize = 16;
 
-/// Files of the operating system. Clones share their rings and locks.
+/// Files of the operating system. Clones share their rings, locks and held directories.
 #[derive(Clone, Debug, Default)]
 struct OsDisk {
     rings: Arc<Rings>,
+    dirs: HeldDirs,
 }
 
 /// An open file of the operating system.
@@ -80,7 +84,7 @@ impl OsDisk {
     /// Makes a disk that does batches with threads even if the system has io_uring.
     #[cfg(test)]
     fn without_rings() -> OsDisk {
-        OsDisk { rings: Arc::new(Rings::none("asked for")) }
+        OsDisk { rings: Arc::new(Rings::none("asked for")), dirs: HeldDirs::default() }
     }
 
     fn file(&self, fd: OwnedFd, direct: bool) -> Arc<dyn File> {
@@ -106,68 +110,80 @@ fn flags(mode: OpenMode) -> OFlags {
 
 /// Opens a file. Reads of it leave its access time alone: otherwise the first reader in a day
 /// writes it, and who reads does not write here. Only the owner of a file may ask for that.
-fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    match open_as_asked(path, flags | OFlags::NOATIME) {
-        Err(Errno::PERM) => open_as_asked(path, flags),
+fn open(at: &At<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    match at.open(flags | OFlags::NOATIME) {
+        Err(Errno::PERM) => at.open(flags),
         other => other,
-    }
-}
-
-fn open_as_asked(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    loop {
-        match fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
     }
 }
 
 impl Disk for OsDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let flags = flags(mode);
+        let (at, flags) = (self.dirs.at(path), flags(mode));
         if mode.direct {
-            match open(path, flags | OFlags::DIRECT) {
+            match open(&at, flags | OFlags::DIRECT) {
                 Ok(fd) => return Ok(self.file(fd, true)),
                 // The file system refuses direct I/O. With O_EXCL this call has already created the
                 // file.
                 Err(Errno::INVAL) => {
-                    let fd = open(path, flags - OFlags::EXCL)?;
+                    let fd = open(&at, flags - OFlags::EXCL)?;
                     return Ok(self.file(fd, false));
                 }
                 Err(e) => return Err(e.into()),
             }
         }
-        Ok(self.file(open(path, flags)?, false))
+        Ok(self.file(open(&at, flags)?, false))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        Ok(fs::mkdir(path, Mode::RWXU)?)
+        let at = self.dirs.at(path);
+        Ok(fs::mkdirat(at.dir(), at.path(), Mode::RWXU)?)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let mut names = std::fs::read_dir(dir)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect::<io::Result<Vec<_>>>()?;
+        let at = self.dirs.at(dir);
+        let entries = Dir::new(open(&at, DIRECTORY)?)?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
         names.sort();
         Ok(names)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(fs::rename(from, to)?)
+        let (from, to) = (self.dirs.at(from), self.dirs.at(to));
+        Ok(fs::renameat(from.dir(), from.path(), to.dir(), to.path())?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        Ok(fs::unlinkat(fs::CWD, path, AtFlags::empty())?)
+        let at = self.dirs.at(path);
+        Ok(fs::unlinkat(at.dir(), at.path(), AtFlags::empty())?)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
-        Ok(fs::fsync(&fd)?)
+        let at = self.dirs.at(dir);
+        match at.held() {
+            Some(held) => Ok(fs::fsync(held)?),
+            None => Ok(fs::fsync(open(&at, DIRECTORY)?)?),
+        }
+    }
+
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(self.dirs.hold(dir)?))
+    }
+
+    /// If the working directory has no path, the path stays relative: it is good for messages only.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
-        let fd = open(path, flags(mode))?;
+        let fd = open(&self.dirs.at(path), flags(mode))?;
         match fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let fd = Arc::new(fd);
@@ -180,7 +196,12 @@ impl Disk for OsDisk {
     }
 
     fn is_durable(&self, dir: &Path) -> bool {
-        fs::statfs(dir).is_ok_and(|s| !MEMORY_FILE_SYSTEMS.contains(&(s.f_type as u64)))
+        let at = self.dirs.at(dir);
+        let found = match at.held() {
+            Some(held) => fs::fstatfs(held),
+            None => at.open(OFlags::PATH | OFlags::CLOEXEC).and_then(fs::fstatfs),
+        };
+        found.is_ok_and(|s| !MEMORY_FILE_SYSTEMS.contains(&(s.f_type as u64)))
     }
 
     /// Raises the soft limit to [`DESCRIPTORS`], or as far as the hard limit allows.

@@ -3,7 +3,7 @@
 
 use crate::{BatchIo, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The disk.
@@ -49,6 +49,14 @@ impl Disk for ReadOnlyDisk {
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         refused()
+    }
+
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.hold(dir)
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.0.absolute(path)
     }
 
     fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {

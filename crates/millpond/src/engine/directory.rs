@@ -78,9 +78,11 @@ pub(super) struct DirOwner {
     created: bool,
 }
 
-/// The lock of a directory.
+/// The lock of a directory. As long as it exists, the directory is found by a handle, whatever
+/// becomes of its path (Fi7).
 pub(super) struct DirLock {
     pub(super) dir: PathBuf,
+    _locked: Box<dyn Send + Sync>,
     _held: Box<dyn Send + Sync>,
 }
 
@@ -176,14 +178,15 @@ fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
     ))
 }
 
-/// Takes a directory's lock. The lock of a killed process lasts until the kernel has ended the
-/// writes that were in flight, shortly after the process. So a lock that is held is tried again for
-/// a second.
+/// Holds a directory and takes its lock. The lock of a killed process lasts until the kernel has
+/// ended the writes that were in flight, shortly after the process. So a lock that is held is tried
+/// again for a second.
 pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<DirLock> {
+    let held = vfs.disk.hold(dir).map_err(|e| Error::io("open", dir, e))?;
     let (path, pause) = (dir.join(LOCK), Parker::new());
     for _ in 0..LOCK_TRIES {
         match vfs.disk.lock(&path) {
-            Ok(held) => return Ok(DirLock { dir: dir.to_owned(), _held: held }),
+            Ok(locked) => return Ok(DirLock { dir: dir.to_owned(), _locked: locked, _held: held }),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(Error::io("lock", &path, e)),
         }

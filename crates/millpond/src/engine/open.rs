@@ -21,7 +21,7 @@ use crate::log::block::block_of;
 use crate::options::Options;
 use crate::txn::HistoryLimits;
 use metrics::{FileKind, Metrics};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::Vfs;
 use vfs::descriptor_cache::CachedDirs;
@@ -65,6 +65,7 @@ impl Engine {
         options.validate()?;
         let _asked = duty::page_writes();
         let metrics = Arc::new(Metrics::new());
+        let (dir, options) = (&vfs.disk.absolute(dir), &with_absolute_dirs(vfs, options));
         let paths = Paths::new(dir, options);
         check_distinct(&paths)?;
         let unlatched = vfs;
@@ -89,6 +90,17 @@ impl Engine {
         }
         engine.catch_up(&opening, catch_up)?;
         Ok(engine)
+    }
+}
+
+/// Returns options whose directories are named by absolute paths. A directory is held by its path
+/// (Fi7), so a path must not begin to mean another one, and messages show where the files are.
+fn with_absolute_dirs(vfs: &Vfs, options: &Options) -> Options {
+    let absolute = |dir: &Option<PathBuf>| dir.as_ref().map(|dir| vfs.disk.absolute(dir));
+    Options {
+        redo_dir: absolute(&options.redo_dir),
+        doublewrite_dir: absolute(&options.doublewrite_dir),
+        ..options.clone()
     }
 }
 

@@ -58,6 +58,37 @@ fn names_links_and_locks() {
     disk.lock(&dir.0.join("LOCK")).unwrap();
 }
 
+/// A directory is renamed, and another one gets its path.
+#[test]
+fn a_held_directory_is_found_whatever_becomes_of_its_path() {
+    let (disk, top) = (OsDisk::default(), Dir::new("held"));
+    let (dir, moved) = (top.0.join("dir"), top.0.join("moved"));
+    disk.create_dir(&dir).unwrap();
+    let held = disk.hold(&dir).unwrap();
+    disk.create_dir(&dir.join("inside")).unwrap();
+    let held_inside = disk.hold(&dir.join("inside")).unwrap();
+    std::fs::rename(&dir, &moved).unwrap();
+    std::fs::create_dir_all(dir.join("inside")).unwrap();
+
+    disk.open(&dir.join("a"), NEW).unwrap();
+    disk.rename(&dir.join("a"), &dir.join("inside/b")).unwrap();
+    disk.open(&dir.join("inside/c"), NEW).unwrap();
+    disk.remove(&dir.join("inside/c")).unwrap();
+    let lock = disk.lock(&dir.join("LOCK")).unwrap();
+    disk.sync_dir(&dir).unwrap();
+    assert_eq!(disk.list(&dir).unwrap(), ["LOCK", "inside"]);
+    assert_eq!(disk.list(&dir.join("inside/")).unwrap(), ["b"]);
+    let as_before = |path: &Path| disk.is_durable(path) == disk.is_durable(&top.0);
+    assert!(as_before(&dir) && as_before(&dir.join("inside")));
+
+    // Who holds nothing sees the other directory, and so does this disk in the end.
+    assert_eq!(OsDisk::default().list(&dir).unwrap(), ["inside"]);
+    assert_eq!(OsDisk::default().list(&moved).unwrap(), ["LOCK", "inside"]);
+    drop((lock, held, held_inside));
+    assert_eq!(disk.list(&dir).unwrap(), ["inside"]);
+    assert!(disk.list(&dir.join("inside")).unwrap().is_empty());
+}
+
 const PAGE: usize = 8192;
 
 /// Returns `count` buffers of random bytes, each with an offset of its own in a file of `pages`
@@ -160,7 +191,7 @@ fn a_ring_holds_the_lock_until_the_ring_is_gone() {
         return;
     }
     let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
-    let lock = Arc::new(open(&path, flags(mode)).unwrap());
+    let lock = Arc::new(open(&HeldDirs::default().at(&path), flags(mode)).unwrap());
     fs::flock(&*lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     let rings = Rings::default();
     rings.add_lock(Arc::clone(&lock));

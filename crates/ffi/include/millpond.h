@@ -64,6 +64,9 @@ typedef enum {
   MILLPOND_RC_NO_MEMORY = 24,
   // A failure without a code of its own; see the text.
   MILLPOND_RC_OTHER = 25,
+  // The database was opened by the process from which `fork` has made this one. Only that one
+  // can use it.
+  MILLPOND_RC_FORKED = 26,
 } millpond_rc;
 
 // What a transaction sees of others.

@@ -60,13 +60,16 @@ pub enum Rc {
     NoMemory = 24,
     /// A failure without a code of its own; see the text.
     Other = 25,
+    /// The database was opened by the process from which `fork` has made this one. Only that one
+    /// can use it.
+    Forked = 26,
 }
 
 impl Rc {
     /// All codes, in the order of their numbers.
     ///
     /// cbindgen:ignore
-    pub const ALL: [Rc; 26] = [
+    pub const ALL: [Rc; 27] = [
         Rc::Ok,
         Rc::NotFound,
         Rc::Skipped,
@@ -93,6 +96,7 @@ impl Rc {
         Rc::Foreign,
         Rc::NoMemory,
         Rc::Other,
+        Rc::Forked,
     ];
 
     /// Returns the code of an engine error.
@@ -110,6 +114,7 @@ impl Rc {
             Error::KeyTooLong { .. } => Rc::KeyTooLong,
             Error::Aborted => Rc::Aborted,
             Error::Closed => Rc::Closed,
+            Error::Forked => Rc::Forked,
             Error::InUse { .. } => Rc::InUse,
             Error::SnapshotTooOld => Rc::SnapshotTooOld,
             Error::Io { .. } => Rc::Io,
@@ -167,7 +172,7 @@ pub extern "C" fn millpond_error_text() -> *const c_char {
 /// Returns the name of a code, such as "KEY_EXISTS", or "UNKNOWN".
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_rc_name(rc: c_int) -> *const c_char {
-    const NAMES: [&CStr; 26] = [
+    const NAMES: [&CStr; 27] = [
         c"OK",
         c"NOT_FOUND",
         c"SKIPPED",
@@ -194,6 +199,7 @@ pub extern "C" fn millpond_rc_name(rc: c_int) -> *const c_char {
         c"FOREIGN",
         c"NO_MEMORY",
         c"OTHER",
+        c"FORKED",
     ];
     let name = usize::try_from(rc).ok().and_then(|rc| NAMES.get(rc));
     name.unwrap_or(&c"UNKNOWN").as_ptr()

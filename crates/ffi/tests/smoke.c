@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -268,6 +270,32 @@ static void tables(millpond_db *db) {
   millpond_load_free(load);
 }
 
+/* A process made by fork gets one code from each call, and may free its handles. The transaction has changed rows. */
+static void forked(millpond_db *db, millpond_table *table, millpond_txn *txn, const millpond_txn_options *options) {
+  millpond_buffer buffer = {0};
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) {
+    failures = 0;
+    alarm(120);
+    RC(millpond_sync(db), FORKED);
+    RC(millpond_checkpoint(db), FORKED);
+    RC(millpond_get(txn, table, text("2"), 0, 0, &buffer, NULL), FORKED);
+    RC(millpond_txn_commit(txn, MILLPOND_DURABILITY_SYNC, 0, 0), FORKED);
+    RC(millpond_txn_begin(txn, options), FORKED);
+    CHECK(strstr(millpond_error_text(), "fork") != NULL);
+    millpond_txn_cancel(txn);
+    millpond_txn_free(txn);
+    millpond_table_free(table);
+    RC(millpond_close(db), FORKED);
+    millpond_db_free(db);
+    _exit(failures != 0);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  OK(millpond_get(txn, table, text("2"), 0, 0, &buffer, NULL));
+  millpond_buffer_free(&buffer);
+}
+
 int main(void) {
   millpond_options options;
   millpond_txn_options txn_options = {MILLPOND_ISOLATION_REPEATABLE_READ, 0, 0, 5000};
@@ -307,6 +335,7 @@ int main(void) {
   RC(millpond_txn_commit(txn, MILLPOND_DURABILITY_SYNC, 0, 0), MISUSE);
   OK(millpond_txn_begin(txn, &txn_options));
   rows(txn, t);
+  forked(db, t[0], txn, &txn_options);
   cursors(txn, t);
   OK(millpond_txn_commit(txn, MILLPOND_DURABILITY_NONE, 0, 0));
   OK(millpond_sync(db));

@@ -17,7 +17,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// | retry | [`Deadlock`](Error::Deadlock), [`WriteConflict`](Error::WriteConflict), [`LockTimeout`](Error::LockTimeout) | begin the transaction again: [`Error::is_retryable`] |
 /// | stop | [`Cancelled`](Error::Cancelled) | another thread has asked for it |
 /// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | depends on the program; the transaction can continue |
-/// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
+/// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed), [`Forked`](Error::Forked) | a mistake in the program |
 /// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; after a full disk the database stays usable |
 /// | a limit | [`Limit`](Error::Limit) | the error names it; deleting, reading and ending transactions still work |
 /// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; allow [more space](crate::Options::history_disk_bytes), or use shorter transactions |
@@ -75,6 +75,10 @@ pub enum Error {
     /// The database has been closed.
     #[error("the database is closed")]
     Closed,
+    /// The database was opened by another process, of which this one is a copy made by `fork`. Only
+    /// that process can use it; this call has done nothing.
+    #[error("the database belongs to the process that opened it, and this one was made from it by fork")]
+    Forked,
     /// Another process, or this one, has the database open.
     #[error("{} is in use by another process", dir.display())]
     InUse {

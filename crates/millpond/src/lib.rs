@@ -135,6 +135,16 @@
 //! [`Error::SnapshotTooOld`]. [`Db::begin_bulk_load`] fills a new table without undo.
 //! [`Db::checkpoint`] frees disk space that was kept ready.
 //!
+//! # Processes made by `fork`
+//!
+//! A database belongs to the process that opened it. In a child of that process, until it runs
+//! another program, each call gives [`Error::Forked`] and does nothing; what returns no `Result`
+//! changes nothing and has only counters to tell. Handles may be dropped there: the memory stays
+//! as it is, and the parent's files and locks are not touched. The call of `fork` must not be made
+//! from inside a call of this crate, such as the closure of a scan. A child inherits the lock of
+//! the directory. So if the parent is killed, the database is [in use](Error::InUse) until its
+//! children have ended or run another program.
+//!
 //! # What a crash leaves
 //!
 //! After a killed process or a power cut the next [`Db::open`] finds every transaction whose commit

@@ -9,6 +9,7 @@
 //! loom` they come from `model`.
 
 pub mod atomic;
+mod fork;
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
@@ -24,6 +25,7 @@ pub mod sim;
 #[cfg(not(loom))]
 mod thread_number;
 
+pub use fork::ProcessMark;
 #[cfg(loom)]
 pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, set_thread_number, spin, thread_number};
 #[cfg(not(loom))]

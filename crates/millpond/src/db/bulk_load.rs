@@ -8,6 +8,7 @@ use crate::table::Table;
 use base::sync::{JoinHandle, Mutex, spawn};
 use metrics::M;
 use std::cell::{Cell, RefCell};
+use std::mem::forget;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -103,6 +104,10 @@ impl BulkSink for BatchWriter {
 
 impl Drop for BatchWriter {
     fn drop(&mut self) {
+        if self.core.gate.is_in_child() {
+            // The thread is one of the parent.
+            return forget(self.in_flight.take());
+        }
         // No caller is left to get an error. If it poisoned the database, later calls report it.
         if let Some(thread) = self.in_flight.take() {
             drop(thread.join());
@@ -204,6 +209,9 @@ impl BulkLoad {
 
 impl Drop for BulkLoad {
     fn drop(&mut self) {
+        if self.core.gate.is_in_child() {
+            return forget(self.loading.take());
+        }
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         // If the database is closed, the next open removes the rest of the load.
         if let (Some(loading), Ok(_inside)) = (self.loading.take(), self.core.enter()) {

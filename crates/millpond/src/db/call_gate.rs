@@ -1,13 +1,17 @@
 //! The gate of all public calls: closing the database refuses new calls and waits for those inside.
+//! A process made by `fork` does not pass it: it has a copy of the memory, but not the threads, and
+//! its files are those of its parent.
 
 use crate::engine::{ActiveCall, ActiveCalls};
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
-use base::sync::spin;
+use base::sync::{ProcessMark, spin};
 
 /// Whether the database is open, and how many calls are inside.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CallGate {
+    /// The process that opened the database.
+    process: ProcessMark,
     closed: AtomicBool,
     calls: ActiveCalls,
 }
@@ -15,19 +19,33 @@ pub(super) struct CallGate {
 impl CallGate {
     /// Makes an open gate that counts its calls in `crowd`.
     pub(super) fn new(calls: &ActiveCalls) -> CallGate {
-        CallGate { closed: AtomicBool::new(false), calls: calls.clone() }
+        CallGate { process: ProcessMark::here(), closed: AtomicBool::new(false), calls: calls.clone() }
     }
 
-    /// Begins a call. Errors: `Closed` after [`CallGate::close`].
+    /// Whether this is a child of the process that opened the database.
+    #[inline]
+    pub(super) fn is_in_child(&self) -> bool {
+        !self.process.is_here()
+    }
+
+    /// Fails in a child of the process that opened the database.
+    #[inline]
+    pub(super) fn check_process(&self) -> Result {
+        if self.is_in_child() { Err(Error::Forked) } else { Ok(()) }
+    }
+
+    /// Begins a call. Errors: `Closed` after [`CallGate::close`]; `Forked`.
     #[inline]
     pub(super) fn enter(&self) -> Result<ActiveCall<'_>> {
+        self.check_process()?;
         let inside = self.calls.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
-    /// Checks that the gate is open, without beginning a call. Errors: `Closed`.
+    /// Checks that the gate is open, without beginning a call. Errors: `Closed`, `Forked`.
     #[inline]
     pub(super) fn check_open(&self) -> Result {
+        self.check_process()?;
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -51,7 +69,7 @@ mod tests {
 
     #[test]
     fn closing_waits_for_calls_inside_and_refuses_new_ones() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallGate::new(&ActiveCalls::default()));
         let inside = gate.enter().unwrap();
         assert!(gate.close() && !gate.close());
         assert!(matches!(gate.enter(), Err(Error::Closed)));

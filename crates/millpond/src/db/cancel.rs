@@ -40,6 +40,9 @@ impl Canceller {
     /// transaction that reads or changes rows, until [`Canceller::clear`]. The transaction goes on.
     /// Its rollback and its commit are not cancelled.
     pub fn cancel(&self) {
+        if self.core.gate.is_in_child() {
+            return;
+        }
         self.core.engine.txns.locks.cancel(&self.flag);
     }
 
@@ -51,7 +54,7 @@ impl Canceller {
     /// Whether the transaction that it serves waits for a lock of another transaction now.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.flag.is_waiting()
+        !self.core.gate.is_in_child() && self.flag.is_waiting()
     }
 
     /// Whether calls fail now.

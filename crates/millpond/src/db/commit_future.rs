@@ -71,6 +71,7 @@ impl CommitFuture {
     /// [`Error::Poisoned`] after a failed write or sync of the log: only the next open shows
     /// whether the commit survived.
     pub fn wait(self) -> Result<Receipt> {
+        self.core.gate.check_process()?;
         match self.state {
             CommitState::Pending { lsn, receipt, since_us, .. } => {
                 let log = &self.core.engine.store.log;
@@ -99,6 +100,9 @@ impl Future for CommitFuture {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        if let Err(error) = this.core.gate.check_process() {
+            return Poll::Ready(Err(error));
+        }
         let result = match &mut this.state {
             CommitState::Pending { lsn, receipt, since_us, ticket } => {
                 let log = &this.core.engine.store.log;

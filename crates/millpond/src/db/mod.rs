@@ -107,7 +107,7 @@ pub(crate) struct DbCore {
 }
 
 impl DbCore {
-    /// Begins a call. Errors: `Closed`, `Poisoned`.
+    /// Begins a call. Errors: `Closed`, `Poisoned`, `Forked`.
     pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
         let inside = self.gate.enter()?;
         self.engine.check_poison()?;
@@ -130,6 +130,7 @@ impl DbCore {
 
     /// Refuses new calls, ends all waits, waits for the calls inside, rolls back, and closes.
     fn close(&self) -> Result {
+        self.gate.check_process()?;
         if !self.gate.close() {
             return Err(Error::Closed);
         }
@@ -146,7 +147,8 @@ impl DbCore {
 
 impl Drop for DbCore {
     fn drop(&mut self) {
-        // No caller is left to get an error. The next open recovers.
+        // No caller is left to get an error. The next open recovers. A child of the process that
+        // opened the database does nothing, and the engine leaves its memory as it is.
         let _ = self.close();
     }
 }
@@ -510,6 +512,10 @@ impl Db {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> metrics::Snapshot {
+        if self.core.gate.is_in_child() {
+            // A thread of the parent may have held one of the mutexes that the levels need.
+            return self.core.engine.store.metrics.snapshot();
+        }
         self.core.engine.metrics()
     }
 

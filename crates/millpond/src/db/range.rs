@@ -10,8 +10,10 @@ use crate::txn::read::{FoundRow, Value};
 use crate::txn::scan::{Next, Progress, Rows, ScanRange};
 use crate::txn::{LockingScan, Rules, ScanLocks};
 use base::Lsn;
+use base::sync::ProcessMark;
 use metrics::M;
 use std::collections::VecDeque;
+use std::mem::forget;
 use std::ops::Bound;
 
 /// The rows of a key range in key order, as the transaction sees them; `next` takes from the front,
@@ -43,9 +45,25 @@ pub struct Range<'t> {
 #[derive(Debug)]
 pub(super) enum ReadMode {
     /// From a snapshot. The snapshot of a single statement is held as long as the range.
-    Snapshot(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
+    Snapshot(Lsn, #[expect(dead_code, reason = "held, not read")] Option<HeldSnapshot>),
     /// The newest rows, locked.
     Locked(ScanLocks, Rules),
+}
+
+/// A snapshot that is not dropped in a child made by `fork`: another thread may have held the mutex
+/// that this takes.
+#[derive(Debug)]
+pub(super) struct HeldSnapshot {
+    snapshot: Option<Snapshot>,
+    process: ProcessMark,
+}
+
+impl Drop for HeldSnapshot {
+    fn drop(&mut self) {
+        if !self.process.is_here() {
+            forget(self.snapshot.take());
+        }
+    }
 }
 
 /// The most rows that one fetch locks before they are asked for. Only a range lock is taken ahead;
@@ -54,7 +72,8 @@ const LOCK_AHEAD_MAX: usize = 64;
 
 impl ReadMode {
     pub(super) fn snapshot((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> ReadMode {
-        ReadMode::Snapshot(snapshot_lsn, statement)
+        let held = |snapshot| HeldSnapshot { snapshot: Some(snapshot), process: ProcessMark::here() };
+        ReadMode::Snapshot(snapshot_lsn, statement.map(held))
     }
 
     /// The newest rows, under a range lock: a plain read of a serializable transaction.

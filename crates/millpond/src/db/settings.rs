@@ -151,19 +151,27 @@ impl Db {
     /// Returns the directory in which files of the redo log are made.
     #[must_use]
     pub fn redo_dir(&self) -> PathBuf {
-        self.core.engine.redo_dirs().0
+        self.redo_dirs().0
     }
 
     /// Returns the directory that [`Db::set_redo_dir`] has left while the database still needs
     /// files there.
     #[must_use]
     pub fn redo_dir_before(&self) -> Option<PathBuf> {
-        self.core.engine.redo_dirs().1
+        self.redo_dirs().1
+    }
+
+    fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
+        // In a child made by fork the mutex of a move may be locked for ever.
+        if self.core.gate.is_in_child() { Default::default() } else { self.core.engine.redo_dirs() }
     }
 
     /// Returns the directory of the doublewrite.
     #[must_use]
     pub fn doublewrite_dir(&self) -> PathBuf {
+        if self.core.gate.is_in_child() {
+            return PathBuf::new();
+        }
         self.core.engine.doublewrite_dir()
     }
 

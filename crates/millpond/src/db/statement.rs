@@ -64,6 +64,9 @@ impl Transaction {
 
     /// Ends the statement and keeps what it changed. Without a statement it does nothing.
     pub fn end_statement(&mut self) {
+        if self.core().gate.is_in_child() {
+            return;
+        }
         for hold in std::mem::take(self.counters.get_mut()) {
             self.core().engine.txns.unlock_counter(&self.txn, hold);
         }

@@ -18,6 +18,7 @@ use base::{Lsn, TreeId};
 use metrics::M;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::mem::{forget, take};
 use std::ops::RangeBounds;
 
 /// A point in a transaction to which [`Transaction::rollback_to`] can return.
@@ -495,7 +496,7 @@ impl Transaction {
     /// # Ok::<(), millpond::Error>(())
     /// ```
     pub fn release_tables(&mut self) -> bool {
-        if self.has_locks() {
+        if self.has_locks() || self.core.gate.is_in_child() {
             return false;
         }
         self.leave_tables();
@@ -539,6 +540,11 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        if self.core.gate.is_in_child() {
+            // Another thread may have held the mutexes that these would take.
+            forget((take(&mut self.txn), self.tables.take(), self.counters.take()));
+            return;
+        }
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         self.publish_rows_shown();
         if self.ended.get() || self.aborted.get() {

@@ -29,8 +29,8 @@ use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
-use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
+use base::sync::{Mutex, ProcessMark};
 use pace::heap_trim::HeapTrim;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,7 +125,8 @@ pub(super) fn build(
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
     });
-    let engine = Engine { store, txns, ephemeral: vfs.disk.is_ephemeral(), shared, locks };
+    let (ephemeral, process) = (vfs.disk.is_ephemeral(), ProcessMark::here());
+    let engine = Engine { store, txns, ephemeral, shared, locks, process };
     Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))
 }
 

@@ -40,7 +40,7 @@ pub(crate) use admission::Admission;
 use admission::Asker;
 use base::Lsn;
 use base::sync::atomic::AtomicU64;
-use base::sync::{Mutex, Parker};
+use base::sync::{Mutex, Parker, ProcessMark};
 pub(crate) use calls::{ActiveCall, ActiveCalls};
 use capacity::Capacity;
 use cleaner::Cleaner;
@@ -55,6 +55,7 @@ use pool_size::PoolSize;
 use progress_file::ProgressFile;
 use replaying::Replaying;
 use roster::{Pause, Roster, Worker};
+use std::mem::forget;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
@@ -87,6 +88,8 @@ pub(crate) struct Engine {
     shared: Arc<Shared>,
     /// The directories' locks, until the engine is closed.
     locks: Arc<Mutex<Locks>>,
+    /// The process that has the threads and the locks.
+    process: ProcessMark,
 }
 
 /// What the background threads and the callers' threads share.
@@ -355,6 +358,13 @@ impl std::fmt::Debug for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if !self.process.is_here() {
+            // In a child made by fork there are no threads to join, another thread may have held
+            // any mutex, and the locks of the files are those of the parent. So nothing is dropped.
+            forget((Arc::clone(&self.store), Arc::clone(&self.txns)));
+            forget((Arc::clone(&self.shared), Arc::clone(&self.locks)));
+            return;
+        }
         self.stop();
         self.locks.lock().clear();
     }

@@ -14,6 +14,7 @@ const UNSAFE: &[&str] = &[
     "crates/base/src/memory.rs",
     "crates/base/src/prefetch.rs",
     "crates/base/src/schedule.rs",
+    "crates/base/src/sync/fork.rs",
     "crates/vfs/src/os.rs",
     "crates/vfs/src/uring.rs",
     "crates/millpond/src/buffer/arena.rs",
@@ -22,6 +23,7 @@ const UNSAFE: &[&str] = &[
     "crates/millpond/src/log/write.rs",
     "crates/millpond/src/log/ring.rs",
     "crates/ffi/src/",
+    "crates/millpond/tests/fork.rs",
     "crates/compare/src/peers/lmdb.rs",
     "loom/src/watched.rs",
 ];

@@ -109,7 +109,8 @@ impl LockTable {
     }
 
     /// Breaks a cycle. If a member is a scan that only lets writers pass, the scan continues. Else
-    /// the victim is the transaction that has done least; among equals the youngest.
+    /// the victim is the transaction that has done least. Among equals it is the one that has
+    /// closed the cycle, as in InnoDB, or else the youngest.
     fn break_one(&self, cycle: &Cycle) {
         let members = || cycle.members().map(|(owner, _)| owner);
         let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_scan_wait());
@@ -119,7 +120,10 @@ impl LockTable {
             }
             return;
         }
-        let victim = members().min_by_key(|o| (o.work(), Reverse(o.txn))).expect("it holds its beginning");
+        // The search began at the transaction that has closed the cycle.
+        let closing = cycle.path.first().map(|step| step.at.0.txn);
+        let rank = |owner: &&Arc<Owner>| (owner.work(), Some(owner.txn) != closing, Reverse(owner.txn));
+        let victim = members().min_by_key(rank).expect("it holds its beginning");
         let Some(key) = victim.waits_for() else { return };
         #[cfg(test)]
         self.searches.judge(self.stands_in_circle(victim));

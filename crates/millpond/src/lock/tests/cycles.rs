@@ -146,3 +146,51 @@ fn every_circle_is_broken_and_nobody_else() {
     assert_eq!((table.bytes(), table.searches.wrong.load(Ordering::Relaxed)), (0, 0));
     assert!(table.deadlocks() > 0, "no cycle was made");
 }
+
+/// Of two that have done as much, the one that has closed the cycle gives way, as in InnoDB:
+/// programs rely on it. The one that has done less gives way all the same.
+#[test]
+fn on_a_tie_the_transaction_that_closes_the_cycle_gives_way() {
+    check(
+        "
+        1 X a
+        2 X b
+        1 works 3
+        2 works 3
+        2 X a
+        1 X b
+        1 looks
+        1 end
+        2 end
+        3 X a
+        4 X b
+        3 works 2
+        4 works 3
+        3 X b
+        4 X a
+        4 looks
+        3 end
+        4 end
+        ",
+        &expect![[r#"
+            1 X a: granted
+            2 X b: granted
+            1 works 3
+            2 works 3
+            2 X a: waits
+            1 X b: waits
+            1 looks:  [1 deadlock]
+            1 end:  [2 granted]
+            2 end
+            3 X a: granted
+            4 X b: granted
+            3 works 2
+            4 works 3
+            3 X b: waits
+            4 X a: waits
+            4 looks:  [3 deadlock]
+            3 end:  [4 granted]
+            4 end
+        "#]],
+    );
+}

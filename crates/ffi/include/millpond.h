@@ -334,7 +334,8 @@ typedef struct {
   uint64_t granted;
 } millpond_counter;
 
-// Gets a line of text for the log of the program: what failed, just before the process aborts.
+// Gets a line of text for the log of the program: that the database has stopped, and why; or what
+// failed, just before the process aborts. It must not call the database.
 typedef void (*millpond_log_fn)(void *context, const char *text);
 
 // Gets one figure: its name, its value, whether it is a counter (else a level), and its meaning,
@@ -449,6 +450,11 @@ uint32_t millpond_abi_version(void);
 
 // Returns the version of the library as text, such as "0.1.0".
 const char *millpond_version(void);
+
+// Puts into `text` why the database has stopped after a failed write or sync, and what to do; one
+// sentence, or nothing if it goes on. The function of `millpond_set_log` gets the same at once.
+// Works after closing too.
+int millpond_failure(const millpond_db *db, millpond_buffer *text);
 
 // Opens the database in a directory, or creates it; recovers it if it was not closed.
 int millpond_open(const millpond_options *options, millpond_db **out);

@@ -1,9 +1,9 @@
 //! Opening, closing and looking after a database; prepared transactions.
 
 use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
-use crate::guard::{guard, guard_ok, guard_plain};
+use crate::guard::{guard, guard_ok, guard_plain, log};
 use crate::rc::{Rc, misuse};
-use millpond::{Doublewrite, Options};
+use millpond::{Doublewrite, Error, Options};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub extern "C" fn millpond_version() -> *const c_char {
 
 /// Returns the engine's options. REQUIRES: the paths are null or valid.
 unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure> {
-    let mut all = Options::new();
+    let mut all = Options::new().on_failure(|error| log(&stopped(error)));
     if options.page_bytes > 0 {
         all = all.page_bytes(
             usize::try_from(options.page_bytes).map_err(|_| misuse("the page size is too large"))?,
@@ -94,6 +94,29 @@ unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure>
         all = all.doublewrite_dir(dir);
     }
     Ok(all)
+}
+
+/// Says that the database has stopped, why, and what to do.
+fn stopped(error: &Error) -> String {
+    format!(
+        "the database has stopped: {error}. Nothing is written and nothing is committed any more. See what the system \
+         says about the device, then end the program and start it again: recovery keeps every commit that was \
+         acknowledged"
+    )
+}
+
+/// Puts into `text` why the database has stopped after a failed write or sync, and what to do; one
+/// sentence, or nothing if it goes on. The function of `millpond_set_log` gets the same at once.
+/// Works after closing too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_failure(db: *const Db, text: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid.
+        let failure = unsafe { shared(db) }?.db.failure();
+        let says = failure.as_ref().map(stopped).unwrap_or_default();
+        // SAFETY: the buffer is null or valid.
+        unsafe { exclusive(text) }?.set(says.as_bytes())
+    })
 }
 
 /// Opens the database in a directory, or creates it; recovers it if it was not closed.

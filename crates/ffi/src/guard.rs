@@ -5,7 +5,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// Gets a line of text for the log of the program: what failed, just before the process aborts.
+/// Gets a line of text for the log of the program: that the database has stopped, and why; or what
+/// failed, just before the process aborts. It must not call the database.
 pub type LogFn = Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char)>;
 
 /// Where lines for the log go.
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn millpond_set_log(function: LogFn, context: *mut c_void)
 }
 
 /// Writes a line to the log of the program.
-fn log(text: &str) {
+pub(crate) fn log(text: &str) {
     let logger = *LOGGER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     match logger {
         Some(logger) => {

@@ -3,6 +3,7 @@
 
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Mutex, Unparker};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -236,20 +237,49 @@ pub(crate) struct Poison {
     first: Mutex<Option<Error>>,
     /// The threads of the engine.
     threads: OnceLock<Vec<Unparker>>,
+    on_failure: Option<OnFailure>,
+}
+
+/// A function of the program, see [`crate::Options::on_failure`].
+#[derive(Clone)]
+pub(crate) struct OnFailure(Arc<dyn Fn(&Error) + Send + Sync>);
+
+impl OnFailure {
+    pub(crate) fn new(function: impl Fn(&Error) + Send + Sync + 'static) -> OnFailure {
+        OnFailure(Arc::new(function))
+    }
+}
+
+impl fmt::Debug for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnFailure")
+    }
 }
 
 impl Poison {
+    /// Makes the cell of a database that tells the program of its first fatal error.
+    pub(crate) fn telling(on_failure: Option<OnFailure>) -> Poison {
+        Poison { on_failure, ..Poison::default() }
+    }
+
     /// Stores `error` if it is the first. Returns the error that callers get from now on.
     pub(crate) fn set(&self, error: Error) -> Error {
         let mut first = self.first.lock();
-        if first.is_none() {
-            *first = Some(error);
-        }
+        let told = first.is_none().then(|| error.clone());
+        first.get_or_insert(error);
         self.set.store(true, Ordering::Release);
         let poisoned = Self::poisoned(first.as_ref());
         drop(first);
         self.wake();
+        if let (Some(error), Some(OnFailure(tell))) = (told, &self.on_failure) {
+            tell(&error);
+        }
         poisoned
+    }
+
+    /// Returns the first fatal error.
+    pub(crate) fn first(&self) -> Option<Error> {
+        self.first.lock().clone()
     }
 
     /// Sets the threads that are woken when the database is poisoned, and wakes them now if it

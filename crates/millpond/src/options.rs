@@ -3,7 +3,7 @@
 mod doublewrite;
 mod law;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OnFailure, Result};
 pub use doublewrite::Doublewrite;
 pub use law::{InnodbLaw, Law};
 use std::path::PathBuf;
@@ -64,6 +64,7 @@ pub struct Options {
     pub(crate) recorder_interval: Duration,
     pub(crate) doublewrite: Doublewrite,
     pub(crate) law: Law,
+    pub(crate) on_failure: Option<OnFailure>,
     pub(crate) tuning: Tuning,
 }
 
@@ -159,6 +160,7 @@ impl Options {
             recorder_interval: Duration::from_secs(1),
             doublewrite: Doublewrite::On,
             law: Law::Millpond,
+            on_failure: None,
             tuning: Tuning::default(),
         }
     }
@@ -292,6 +294,24 @@ impl Options {
     #[must_use]
     pub fn law(mut self, law: Law) -> Options {
         self.law = law;
+        self
+    }
+
+    /// A function that is called once if the database stops after a failed write or sync: with the
+    /// error that names the file, at once, by the thread that has met it. Every call after it
+    /// returns [`Error::Poisoned`], and [`Db::failure`](crate::Db::failure) the same error. The
+    /// function is for a line in a log. It must not call the database, which may be in the middle
+    /// of something.
+    ///
+    /// ```
+    /// let options = millpond::Options::new().on_failure(|error| eprintln!("stopped: {error}"));
+    /// let db = options.open_in_memory()?;
+    /// assert!(db.failure().is_none());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_failure(mut self, function: impl Fn(&Error) + Send + Sync + 'static) -> Options {
+        self.on_failure = Some(OnFailure::new(function));
         self
     }
 

@@ -519,6 +519,22 @@ impl Db {
         self.core.engine.metrics()
     }
 
+    /// Returns the failed write or sync after which the database has stopped, or `None` if it goes
+    /// on. Works after closing too.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// match db.failure() {
+    ///     None => println!("healthy"),
+    ///     Some(error) => println!("stopped: {error}; open it again to recover"),
+    /// }
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.core.engine.failure()
+    }
+
     /// Writes every dirty page and moves the checkpoint, so a crash right after it needs almost no
     /// recovery. It also frees disk space that was kept ready: spare log segments, except those
     /// that current writers will need, and, if there are few writes, the pages by which the pages

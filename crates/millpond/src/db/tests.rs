@@ -30,6 +30,7 @@ mod serializable;
 mod small_pool;
 mod small_tables;
 mod statements;
+mod stopped;
 mod table_changes;
 
 use crate::error::Error;

@@ -29,7 +29,7 @@ mod writers;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
-use crate::error::{Poison, Result};
+use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::options::check_recovery_target;
 use crate::recorder::Recorder;
@@ -296,6 +296,11 @@ impl Engine {
         }
         self.locks.lock().clear();
         closed
+    }
+
+    /// Returns the first failed write or sync after which the engine has stopped.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.shared.poison.first()
     }
 
     /// Returns the error of the first failed write or sync, if there was one.

@@ -16,7 +16,7 @@ use super::{Engine, adopt, build};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::context::Context;
 use crate::duty;
-use crate::error::{Error, Result};
+use crate::error::{Error, Poison, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
 use crate::txn::HistoryLimits;
@@ -72,7 +72,8 @@ impl Engine {
         let cached = CachedDirs::default();
         let vfs = paths.with_descriptor_cache(vfs, &cached, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
-        let context = Context { vfs, metrics, poison: Arc::default() };
+        let poison = Arc::new(Poison::telling(options.on_failure.clone()));
+        let context = Context { vfs, metrics, poison };
         let mut opening = Opening { context, paths, cached, options, unlatched, opened_us };
 
         let inspected = opening.inspect(dir)?;

@@ -4,6 +4,7 @@
 
 use super::areas::{Areas, TakenArea};
 use super::doublewrite::{AREAS, Doublewrite};
+use super::failed_write::with_pages;
 use super::runs::{RunShape, runs};
 use crate::buffer::{FlushTicket, Pool};
 use crate::context::Context;
@@ -277,7 +278,8 @@ impl Flusher {
                 _ => writes.push(WriteOp { offset, bytes: &images[n * page_bytes..][..page_bytes] }),
             }
         }
-        self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
+        let failed = |error| Error::io("write", &self.path, with_pages(error, &writes, page_bytes));
+        self.file.write_batch(&writes).map_err(failed)?;
         Ok(writes.len() as u64)
     }
 

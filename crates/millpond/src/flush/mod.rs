@@ -3,6 +3,7 @@
 mod areas;
 pub(crate) mod batch;
 pub(crate) mod doublewrite;
+mod failed_write;
 mod read_pages;
 pub(crate) mod restore;
 mod runs;

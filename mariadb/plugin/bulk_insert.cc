@@ -1,6 +1,7 @@
 // The rows of a new table, loaded in the order of their keys.
 
 #include "bulk_insert.h"
+#include "definition.h"
 #include "names.h"
 
 namespace millpond {
@@ -43,11 +44,11 @@ BulkInsert::BulkInsert(const Table &table, const TABLE *server_table)
   for (uint i = 0; i < table.indexes(); i++) {
     // The primary key has no tree of its own, but a place among the indexes.
     std::string name = index_name_of(table.name(), server_table->key_info[i]);
-    trees_.emplace_back(new Tree(std::move(name), memory));
+    trees_.emplace_back(new Tree(std::move(name), definition_of_index(server_table, i), memory));
     trees_.back()->unique = table.index(i).unique;
   }
   // Trees below the table's name are dropped with it.
-  trees_.emplace_back(new Tree(table.name() + "/", memory));
+  trees_.emplace_back(new Tree(table.name() + "/", definition_of_rows(server_table), memory));
   trees_.back()->unique = true;
 }
 
@@ -57,7 +58,8 @@ BulkInsert::~BulkInsert() {
 }
 
 int BulkInsert::begin_load(Tree &tree) {
-  return millpond_load_begin(database, bytes_of_name(tree.new_name()), no_bytes(), &tree.load);
+  return millpond_load_begin(database, bytes_of_name(tree.new_name()),
+                             bytes_of_name(tree.definition), &tree.load);
 }
 
 int BulkInsert::add(uint index, millpond_bytes key, millpond_bytes value) {

@@ -43,8 +43,10 @@ class BulkInsert {
 
  private:
   struct Tree {
-    Tree(std::string tree_name, size_t memory) : name(std::move(tree_name)), sorter(memory) {}
+    Tree(std::string tree_name, std::string tree_definition, size_t memory)
+        : name(std::move(tree_name)), definition(std::move(tree_definition)), sorter(memory) {}
     std::string name;
+    std::string definition;  // The metadata of the tree.
     Sorter sorter;
     millpond_load *load = nullptr;
     bool has_last = false;  // Entries have been loaded; `last` is the key of the last one.

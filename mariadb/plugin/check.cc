@@ -50,16 +50,22 @@ int Handler::sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged) {
 // Ends a check that could not read on, and says why.
 int Handler::check_failed(THD *thd, int error) {
   index_end();
-  tell(thd, table, last_error_text());
+  tell(thd, table, own_error_text(error).c_str());
   return error == OWN_ERRORS + MILLPOND_RC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
 // Reads every row and every index entry, in one snapshot, and compares which rows they are of.
 int Handler::check(THD *thd, HA_CHECK_OPT *) {
   uint64_t rows = 0, hash = 0;
-  bool damaged = false;
-  if (int error = sum_keys(MAX_KEY, &rows, &hash, &damaged)) return check_failed(thd, error);
-  if (damaged) tell(thd, table, "a row cannot be decoded");
+  bool damaged = !table_->misfits().empty();
+  for (const std::string &misfit : table_->misfits()) {
+    const std::string file = std::string(table->s->table_name.str) + reg_ext;
+    tell(thd, table, ("the definition (" + file + ") does not fit the data: " + misfit).c_str());
+  }
+  bool undecoded = false;
+  if (int error = sum_keys(MAX_KEY, &rows, &hash, &undecoded)) return check_failed(thd, error);
+  if (undecoded) tell(thd, table, "a row cannot be decoded");
+  damaged |= undecoded;
   for (uint i = 0; i < table_->indexes(); i++) {
     if (i == table_->primary()) continue;
     uint64_t entries = 0, entries_hash = 0;
@@ -78,9 +84,9 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
 int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
   note_changes(true);
   if (int rc = table_->statistics().renew(*table_, table, true)) {
-    error_of(rc);
+    const int error = error_of(rc);
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Millpond: %s",
-                        last_error_text());
+                        last_error_text(error).c_str());
     return HA_ADMIN_FAILED;
   }
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;

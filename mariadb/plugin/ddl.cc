@@ -1,6 +1,7 @@
 // Changes of tables. Each is one atomic, durable step of the engine, and safe to repeat.
 
 #include "handler.h"
+#include "definition.h"
 #include "errors.h"
 #include "names.h"
 
@@ -9,6 +10,16 @@
 namespace millpond {
 
 namespace {
+
+// Makes new trees, or puts them in place of others, with the definitions that they are made with.
+int make_trees(uint op, const std::vector<std::string> &names, const std::vector<std::string> &definitions) {
+  std::vector<millpond_table_change> changes;
+  for (size_t i = 0; i < names.size(); i++) {
+    changes.push_back(change_of(op, names[i]));
+    changes.back().metadata = bytes_of(definitions[i].data(), definitions[i].size());
+  }
+  return make_changes(changes);
+}
 
 // Makes the counter of a new table at least `next`.
 int raise_counter(const std::string &name, ulonglong next) {
@@ -33,14 +44,19 @@ int show_to_all(const std::vector<std::string> &names) {
 }
 
 // Foreign keys are accepted and not enforced. The user has to know.
-void warn_of_foreign_keys(THD *thd, HA_CREATE_INFO *info) {
+void warn_of_foreign_keys(THD *thd, const TABLE *form, HA_CREATE_INFO *info) {
   if (info->alter_info == nullptr) return;
   List_iterator<Key> keys(info->alter_info->key_list);
   while (Key *key = keys++) {
     if (key->type != Key::FOREIGN_KEY) continue;
+    std::string which;
+    if (key->name.length > 0) {
+      which = "the constraint '" + std::string(key->name.str, key->name.length) + "'";
+    } else {
+      which = "a constraint of the table '" + std::string(form->s->table_name.str) + "'";
+    }
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
-                        "Millpond does not enforce foreign keys; the constraint '%s' has no effect",
-                        key->name.str ? key->name.str : "");
+                        "Millpond does not enforce foreign keys; %s has no effect", which.c_str());
   }
 }
 
@@ -56,23 +72,23 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
     return HA_WRONG_CREATE_OPTION;
   }
   std::string name = table_name_of(path);
-  std::vector<std::string> names{name};
+  std::vector<std::string> names{name}, definitions{definition_of_rows(form)};
   for (uint i = 0; i < form->s->keys; i++) {
-    if (i != form->s->primary_key) names.push_back(index_name_of(name, form->s->key_info[i]));
+    if (i == form->s->primary_key) continue;
+    names.push_back(index_name_of(name, form->s->key_info[i]));
+    definitions.push_back(definition_of_index(form, i));
   }
-  std::vector<millpond_table_change> changes;
-  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_CREATE, tree));
-  if (int rc = make_changes(changes)) return error_of(rc);
-  forget_hidden_keys(name);
+  if (int rc = make_trees(MILLPOND_TABLE_OP_CREATE, names, definitions)) return reported(error_of(rc));
+  forget_memory(name);
   // The first key of an empty table needs no search, which would be a use of the tree.
-  hidden_keys_of(name)->known.store(true, std::memory_order_release);
+  memory_of(name)->knows_key.store(true, std::memory_order_release);
   if (is_temporary(name)) {
-    if (int rc = show_to_all(names)) return error_of(rc);
+    if (int rc = show_to_all(names)) return reported(error_of(rc));
   }
   if (info->auto_increment_value > 1) {
-    if (int rc = raise_counter(name, info->auto_increment_value)) return error_of(rc);
+    if (int rc = raise_counter(name, info->auto_increment_value)) return reported(error_of(rc));
   }
-  warn_of_foreign_keys(thd, info);
+  warn_of_foreign_keys(thd, form, info);
   return 0;
 }
 
@@ -81,7 +97,7 @@ int Handler::delete_table(const char *path) {
   std::vector<std::string> names;
   if (int rc = trees_of(name, &names)) return error_of(rc);
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
-  forget_hidden_keys(name);
+  forget_memory(name);
   // The running transaction may have used a temporary table. The engine drops it when that ends.
   Session *session = Session::existing(current_thd);
   if (session && is_temporary(name) && session->drop_at_end(names)) return 0;
@@ -92,10 +108,10 @@ int Handler::delete_table(const char *path) {
 int Handler::rename_table(const char *from, const char *to) {
   std::string old_name = table_name_of(from), new_name = table_name_of(to);
   std::vector<std::string> names, renamed;
-  if (int rc = trees_of(old_name, &names)) return error_of(rc);
+  if (int rc = trees_of(old_name, &names)) return reported(error_of(rc));
   if (names.empty()) {
     // A rename that is repeated after a crash finds its work done.
-    if (int rc = trees_of(new_name, &names)) return error_of(rc);
+    if (int rc = trees_of(new_name, &names)) return reported(error_of(rc));
     return names.empty() ? HA_ERR_NO_SUCH_TABLE : 0;
   }
   for (const std::string &tree : names) renamed.push_back(new_name + tree.substr(old_name.size()));
@@ -104,8 +120,8 @@ int Handler::rename_table(const char *from, const char *to) {
     changes.push_back(change_of(MILLPOND_TABLE_OP_RENAME, names[i]));
     changes.back().new_name = bytes_of(renamed[i].data(), renamed[i].size());
   }
-  if (int rc = make_changes(changes)) return error_of(rc);
-  rename_hidden_keys(old_name, new_name);
+  if (int rc = make_changes(changes)) return reported(error_of(rc));
+  rename_memory(old_name, new_name);
   return 0;
 }
 
@@ -118,12 +134,14 @@ bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
 
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
 int Handler::truncate() {
-  std::vector<std::string> names;
-  if (int rc = trees_of(table_->name(), &names)) return error_of(rc);
+  std::vector<std::string> names{table_->name()}, definitions{definition_of_rows(table)};
+  for (uint i = 0; i < table_->indexes(); i++) {
+    if (i == table_->primary()) continue;
+    names.push_back(table_->tree_name(i));
+    definitions.push_back(definition_of_index(table, i));
+  }
   forget_cursors();
-  std::vector<millpond_table_change> changes;
-  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_REPLACE, tree));
-  if (int rc = make_changes(changes)) return error_of(rc);
+  if (int rc = make_trees(MILLPOND_TABLE_OP_REPLACE, names, definitions)) return error_of(rc);
   if (is_temporary(table_->name())) {
     if (int rc = show_to_all(names)) return error_of(rc);
   }

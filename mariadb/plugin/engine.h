@@ -14,7 +14,8 @@ namespace millpond {
 extern handlerton *engine;
 extern millpond_db *database;
 
-// The directory of the data, in the server's own.
+// The directory of the data, in the server's own. No schema can have this name.
+constexpr char DIRECTORY[] = "#millpond";
 std::string data_directory();
 
 // The bytes of a page of the database.

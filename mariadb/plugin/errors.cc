@@ -38,6 +38,27 @@ int server_error_of_failure(THD *thd, int rc) {
   }
 }
 
-const char *last_error_text() { return millpond_error_text(); }
+std::string last_error_text(int error) {
+  if (error == OWN_ERRORS + MILLPOND_RC_POISONED) {
+    const std::string cause = failure();
+    if (!cause.empty()) return cause;
+  }
+  return millpond_error_text();
+}
+
+int reported(int error) {
+  if (error >= OWN_ERRORS) print_own_error(error, last_error_text(error).c_str(), MYF(0));
+  return error;
+}
+
+void print_own_error(int error, const char *text, myf flags) {
+  my_printf_error(ER_GET_ERRMSG, "Got error %d '%s' from Millpond", flags, error, text);
+}
+
+std::string failure() {
+  Result text;
+  if (millpond_failure(database, &text) != MILLPOND_RC_OK) return std::string();
+  return std::string(reinterpret_cast<const char *>(text.ptr), text.len);
+}
 
 }  // namespace millpond

@@ -3,6 +3,8 @@
 
 #include "engine.h"
 
+#include <string>
+
 namespace millpond {
 
 // Numbers from here on are the plugin's own: this plus a return code of the engine. The handler's
@@ -18,7 +20,18 @@ inline int server_error(THD *thd, int rc) {
   return rc == MILLPOND_RC_OK ? 0 : server_error_of_failure(thd, rc);
 }
 
-// Returns the text of the last failure of this thread.
-const char *last_error_text();
+// Returns the text of the last failure of this thread. If the database has stopped, it is the cause,
+// and what to do.
+std::string last_error_text(int error);
+
+// Reports an error of this thread with the engine's words, where the server would only print its
+// number. Returns the error.
+int reported(int error);
+
+// Reports an error of the plugin's own. The server's message would cut the text off.
+void print_own_error(int error, const char *text, myf flags);
+
+// Returns why the database has stopped, and what to do; nothing if it goes on.
+std::string failure();
 
 }  // namespace millpond

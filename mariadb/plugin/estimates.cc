@@ -80,6 +80,9 @@ int Handler::info(uint flag) {
     stats.block_size = PAGE_BYTES;
     stats.create_time = created_at(table->s);
   }
+  if (flag & HA_STATUS_TIME) {
+    stats.update_time = static_cast<ulong>(table_->memory()->changed_at.load(std::memory_order_relaxed));
+  }
   if (flag & HA_STATUS_ERRKEY) errkey = session_ ? session_->duplicate_index() : MAX_KEY;
   if (flag & HA_STATUS_AUTO) {
     uint64_t next = 0;

@@ -184,7 +184,7 @@ int Handler::reset() {
   if (by_handler_) end_handler();
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
-  keyread_ = replaces_ = false;
+  keyread_ = replaces_ = noted_ = false;
   numbered_rows_ = 0;
   took_numbers_ = false;
   many_ranges_.dsmrr_close();
@@ -203,18 +203,30 @@ int Handler::error_of_failure(int rc) {
   int error = server_error(ha_thd(), rc);
   if (error >= OWN_ERRORS) {
     last_own_error_ = error;
-    strmake(error_text_, last_error_text(), sizeof error_text_ - 1);
+    strmake(error_text_, last_error_text(error).c_str(), sizeof error_text_ - 1);
   }
   return error;
 }
 
 bool Handler::get_error_message(int error, String *text) {
-  if (error >= OWN_ERRORS && error == last_own_error_) {
-    text->append(error_text_, strlen(error_text_));
+  if (error >= OWN_ERRORS) {
+    const std::string own = own_error_text(error);
+    text->append(own.data(), own.size());
   } else if (error == HA_ERR_ROLLBACK) {
     text->append(STRING_WITH_LEN("an earlier error has rolled the transaction back"));
   }
   return false;
+}
+
+// Returns the text of an error of the plugin's own. One that this instance has not seen comes from the
+// session, or from the opening of the table, and is the thread's last one.
+std::string Handler::own_error_text(int error) const {
+  return error == last_own_error_ ? error_text_ : last_error_text(error);
+}
+
+void Handler::print_error(int error, myf flags) {
+  if (error < OWN_ERRORS) return handler::print_error(error, flags);
+  print_own_error(error, own_error_text(error).c_str(), flags);
 }
 
 // Releases the row that was read last, and its index entry: it does not fit the statement's

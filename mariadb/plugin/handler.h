@@ -38,6 +38,7 @@ class Handler final : public handler {
   int extra(ha_extra_function operation) override;
   int reset() override;
   bool get_error_message(int error, String *text) override;
+  void print_error(int error, myf flags) override;
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
   // HANDLER reads by the snapshot, as a query does.
@@ -133,6 +134,7 @@ class Handler final : public handler {
 
   int error_of(int rc) { return rc == MILLPOND_RC_OK ? 0 : error_of_failure(rc); }
   int error_of_failure(int rc);
+  std::string own_error_text(int error) const;
   int use_session(THD *thd);
   bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
   void forget_cursors();
@@ -246,6 +248,7 @@ class Handler final : public handler {
   millpond_row_change *changes_ = nullptr;
   uint entry_count_ = 0;
   uint changed_rows_ = 0;     // Not told to the statistics yet.
+  bool noted_ = false;        // The session knows that the statement has changed the table.
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;
   int counter_error_ = 0;     // Why there was no number.

@@ -3,9 +3,12 @@
 #include "handler.h"
 #include "errors.h"
 #include "leftovers.h"
+#include "server_functions.h"
 #include "settings.h"
 #include "status.h"
 #include "transactions.h"
+
+#include <unistd.h>
 
 #include <new>
 #include <string>
@@ -15,8 +18,7 @@ namespace millpond {
 handlerton *engine;
 millpond_db *database;
 
-// No schema can have this name.
-std::string data_directory() { return std::string(mysql_real_data_home) + "#millpond"; }
+std::string data_directory() { return std::string(mysql_real_data_home) + DIRECTORY; }
 
 namespace {
 
@@ -26,8 +28,18 @@ handler *create_handler(handlerton *engine, TABLE_SHARE *share, MEM_ROOT *memory
 
 void log_line(void *, const char *text) { sql_print_error("Millpond: %s", text); }
 
+// A server without the plugin takes the directory for a schema, and may write a schema's options into
+// it. A new database would not begin beside them.
+void remove_schema_options() {
+  const std::string file = data_directory() + "/db.opt";
+  if (unlink(file.c_str()) != 0) return;
+  sql_print_information("Millpond: removed %s, which the server had made: %s is no schema", file.c_str(), DIRECTORY);
+}
+
 int start(void *place) {
   millpond_set_log(log_line, nullptr);
+  ignore_db_dirs_append(DIRECTORY);
+  remove_schema_options();
   millpond_options options{};
   std::string directory = data_directory();
   options.dir = directory.c_str();
@@ -62,7 +74,7 @@ int end(void *) {
   millpond_db_free(database);
   database = nullptr;
   engine = nullptr;
-  forget_all_hidden_keys();
+  forget_all_memories();
   return 0;
 }
 

@@ -31,7 +31,10 @@ void Handler::end_apart() {
 
 // Ends a transaction apart after a change with this result.
 int Handler::commit_apart(int error) {
-  if (error == 0) return error_of(session_->commit_apart(apart_));
+  if (error == 0) {
+    table_->memory()->changed_at.store(time(nullptr), std::memory_order_relaxed);
+    return error_of(session_->commit_apart(apart_));
+  }
   millpond_txn_rollback(apart_);
   return error;
 }

@@ -6,8 +6,12 @@
 
 class sys_var;
 
-// Returns the system variable of a name, or null.
-sys_var *find_sys_var(THD *thd, const char *name, size_t bytes, bool fail);
+// Returns the system variable of a name, or null; that is an error of the statement too unless `silent`.
+sys_var *find_sys_var(THD *thd, const char *name, size_t bytes, bool silent);
+
+// Adds a directory to those that the server takes for no schema (ignore_db_dirs). It stays there; a
+// second call changes nothing.
+void ignore_db_dirs_append(const char *directory);
 
 extern "C" {
 

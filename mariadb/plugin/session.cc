@@ -86,6 +86,7 @@ int Session::begin() {
   int rc = millpond_txn_begin(txn_, &options);
   if (rc != MILLPOND_RC_OK) return server_error(nullptr, rc);
   running_ = true;
+  changed_tables_.clear();
   changed_rows_.store(0, std::memory_order_relaxed);
   started_.store(time(nullptr), std::memory_order_relaxed);
   return 0;
@@ -128,10 +129,10 @@ int Session::begin_statement() {
 
 int Session::begin_with_snapshot() {
   if (!running_) {
-    if (int error = begin()) return error;
+    if (int error = begin()) return reported(error);
   }
   trans_register_ha(thd_, true, engine, 0);
-  return server_error(thd_, millpond_txn_snapshot(txn_));
+  return reported(server_error(thd_, millpond_txn_snapshot(txn_)));
 }
 
 bool Session::ends_transaction(bool all) const {
@@ -150,14 +151,17 @@ int Session::commit(bool all) {
   if (!running_) return 0;
   if (!ends_transaction(all)) {
     statement_ = false;
-    return server_error(thd_, millpond_statement_end(txn_));
+    return reported(server_error(thd_, millpond_statement_end(txn_)));
   }
   set_ended();
   int rc = millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX);
   if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
   unsynced_ = false;
+  const int error = reported(server_error(nullptr, rc));
+  for (const auto &table : changed_tables_) table->changed_at.store(time(nullptr), std::memory_order_relaxed);
+  changed_tables_.clear();
   drop_temporary();
-  return server_error(nullptr, rc);
+  return error;
 }
 
 int Session::commit_apart(millpond_txn *txn) {
@@ -174,12 +178,12 @@ int Session::rollback(bool all) {
   if (!ends_transaction(all)) {
     if (!statement_) return 0;
     statement_ = false;
-    return server_error(thd_, millpond_statement_rollback(txn_));
+    return reported(server_error(thd_, millpond_statement_rollback(txn_)));
   }
   set_ended();
-  int rc = millpond_txn_rollback(txn_);
+  const int error = reported(server_error(nullptr, millpond_txn_rollback(txn_)));
   drop_temporary();
-  return server_error(nullptr, rc);
+  return error;
 }
 
 // The server commits before a statement that drops a table. So a transaction that has locked or
@@ -206,11 +210,12 @@ void Session::drop_temporary() {
 }
 
 int Session::set_savepoint(millpond_savepoint *savepoint) {
-  return running_ ? server_error(thd_, millpond_savepoint_set(txn_, savepoint)) : HA_ERR_NO_SAVEPOINT;
+  return running_ ? reported(server_error(thd_, millpond_savepoint_set(txn_, savepoint))) : HA_ERR_NO_SAVEPOINT;
 }
 
 int Session::rollback_to(const millpond_savepoint *savepoint) {
-  return running_ ? server_error(thd_, millpond_savepoint_rollback(txn_, savepoint)) : HA_ERR_NO_SAVEPOINT;
+  return running_ ? reported(server_error(thd_, millpond_savepoint_rollback(txn_, savepoint)))
+                  : HA_ERR_NO_SAVEPOINT;
 }
 
 namespace {

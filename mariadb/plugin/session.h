@@ -2,9 +2,12 @@
 #pragma once
 
 #include "engine.h"
+#include "table_memory.h"
 
 #include <atomic>
 #include <ctime>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +62,9 @@ class Session {
     changed_rows_.store(changed_rows_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  // Remembers a table that the transaction has changed.
+  void note_changed_table(const std::shared_ptr<TableMemory> &table) { changed_tables_.insert(table); }
+
   // What other connections are shown of the transaction. It may end meanwhile.
   struct Shown {
     my_thread_id connection;
@@ -91,6 +97,7 @@ class Session {
   millpond_txn *txn_ = nullptr;
   bool running_ = false;
   bool statement_ = false;
+  std::set<std::shared_ptr<TableMemory>> changed_tables_;
   std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.
   uint duplicate_index_ = 0;
   bool unsynced_ = false;  // A commit apart may not be durable yet.

@@ -1,9 +1,10 @@
 // The system variables.
 
 #include "settings.h"
-#include "engine.h"
+#include "errors.h"
 #include "server_functions.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -32,8 +33,9 @@ int size_log(ulonglong capacity, ulong target) {
 }
 
 void stays(THD *thd, const char *variable) {
+  const std::string stopped = failure();
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS, "%s stays as it is: %s", variable,
-                      millpond_error_text());
+                      stopped.empty() ? millpond_error_text() : stopped.c_str());
 }
 
 void set_redo_capacity(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
@@ -173,9 +175,9 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
                          "Whether a change of a row that was changed after the snapshot fails (error 1020) "
                          "at REPEATABLE READ.",
                          nullptr, nullptr, MYSQL_VERSION_ID >= 110600);
-static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
-                          "How long a statement waits for a row lock, seconds.", nullptr, nullptr, 50, 0,
-                          100000000, 0);
+static MYSQL_THDVAR_LONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+                         "How long a statement waits for a row lock, seconds. -1: innodb_lock_wait_timeout.",
+                         nullptr, nullptr, -1, -1, 100000000, 0);
 
 st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
@@ -201,17 +203,36 @@ void show_directories() {
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
 ulong autoinc_lock_mode() { return counter_lock_mode; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
-ulonglong lock_wait_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout) * 1000ULL; }
+
+namespace {
+
+// Returns the session's value of another variable in milliseconds, or `otherwise` if there is none.
+ulonglong session_ms(THD *thd, sys_var *variable, ulonglong otherwise) {
+  if (variable == nullptr) return otherwise;
+  bool null = false;
+  const longlong seconds = sys_var_val_int(variable, &null, thd, OPT_SESSION, &null_clex_str);
+  return null ? otherwise : seconds * 1000ULL;
+}
+
+}  // namespace
+
+// Programs know InnoDB's variable and set it. InnoDB is a part of the server and never leaves, but it
+// may be switched off.
+ulonglong lock_wait_ms(THD *thd) {
+  constexpr ulonglong DEFAULT_MS = 50000;
+  static const char INNODB[] = "innodb_lock_wait_timeout";
+  const long own = THDVAR(thd, lock_wait_timeout);
+  if (own >= 0) return own * 1000ULL;
+  static sys_var *const innodb = find_sys_var(thd, INNODB, sizeof INNODB - 1, true);
+  return session_ms(thd, innodb, DEFAULT_MS);
+}
 
 // NOWAIT and WAIT n set the server's own lock_wait_timeout for their statement.
 ulonglong locking_read_wait_ms(THD *thd) {
   static const char NAME[] = "lock_wait_timeout";
-  static sys_var *const variable = find_sys_var(thd, NAME, sizeof NAME - 1, false);
-  ulonglong own = lock_wait_ms(thd);
-  if (variable == nullptr) return own;
-  bool null = false;
-  longlong seconds = sys_var_val_int(variable, &null, thd, OPT_SESSION, &null_clex_str);
-  return null || seconds * 1000ULL > own ? own : seconds * 1000ULL;
+  static sys_var *const variable = find_sys_var(thd, NAME, sizeof NAME - 1, true);
+  const ulonglong own = lock_wait_ms(thd);
+  return std::min(own, session_ms(thd, variable, own));
 }
 
 }  // namespace settings

@@ -1,7 +1,7 @@
 // The engine's figures: status variables, and SHOW ENGINE MILLPOND STATUS.
 
 #include "status.h"
-#include "engine.h"
+#include "errors.h"
 
 #include <string>
 #include <vector>
@@ -35,8 +35,9 @@ std::string variable_name(const std::string &name) {
 int show_figures(MYSQL_THD thd, st_mysql_show_var *var, void *, system_status_var *, enum_var_type) {
   std::vector<Figure> figures;
   millpond_metrics(database, collect, &figures);
+  // One more for the failure, and one that ends the array.
   st_mysql_show_var *shown =
-      static_cast<st_mysql_show_var *>(thd_calloc(thd, sizeof(st_mysql_show_var) * (figures.size() + 1)));
+      static_cast<st_mysql_show_var *>(thd_calloc(thd, sizeof(st_mysql_show_var) * (figures.size() + 2)));
   var->type = SHOW_ARRAY;
   var->value = shown;
   for (size_t i = 0; shown && i < figures.size(); i++) {
@@ -50,6 +51,13 @@ int show_figures(MYSQL_THD thd, st_mysql_show_var *var, void *, system_status_va
       shown[i].value = thd_memdup(thd, &figures[i].value, sizeof figures[i].value);
       shown[i].type = SHOW_DOUBLE;
     }
+  }
+  if (shown) {
+    const std::string text = failure();
+    st_mysql_show_var &last = shown[figures.size()];
+    last.name = "failure";
+    last.value = thd_strmake(thd, text.data(), text.size());
+    last.type = SHOW_CHAR;
   }
   return 0;
 }
@@ -65,7 +73,8 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type kind
   if (kind != HA_ENGINE_STATUS) return false;
   std::vector<Figure> figures;
   millpond_metrics(database, collect, &figures);
-  std::string text;
+  std::string text = failure();
+  if (!text.empty()) text.append("\n\n");
   for (const Figure &figure : figures) {
     char line[256];
     const int digits = figure.counter ? 0 : 3;

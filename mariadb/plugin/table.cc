@@ -1,6 +1,7 @@
 // What all handlers of one table share.
 
 #include "table.h"
+#include "definition.h"
 #include "errors.h"
 #include "names.h"
 
@@ -84,11 +85,12 @@ int Table::open(const char *path, const TABLE *table) {
     indexes_[i].codec.extend(&key, indexes_[primary_].codec);
   }
   row_.init(share, has_primary() ? &indexes_[primary_].codec : nullptr);
-  hidden_ = hidden_keys_of(name_);
-  return open_trees(share);
+  memory_ = memory_of(name_);
+  return open_trees(table);
 }
 
-int Table::open_trees(const TABLE_SHARE *share) {
+int Table::open_trees(const TABLE *table) {
+  const TABLE_SHARE *share = table->s;
   int rc = millpond_table_open(database, bytes_of(name_.data(), name_.size()), &rows_);
   for (uint i = 0; rc == MILLPOND_RC_OK && i < count_; i++) {
     if (i == primary_) continue;
@@ -97,7 +99,26 @@ int Table::open_trees(const TABLE_SHARE *share) {
     rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &indexes_[i].tree);
     if (rc == MILLPOND_RC_NO_SUCH_TABLE) rc = find_renamed(share, i);
   }
+  misfits_.clear();
+  if (rc == MILLPOND_RC_OK) rc = compare_definition_of(MAX_KEY, table);
+  for (uint i = 0; rc == MILLPOND_RC_OK && i < count_; i++) {
+    if (i != primary_) rc = compare_definition_of(i, table);
+  }
+  for (const std::string &misfit : misfits_) {
+    sql_print_error("Millpond: the definition of %s.%s (%s%s) does not fit its data: %s. Reads may be wrong: put the "
+                    "file back that belongs to the data",
+                    share->db.str, share->table_name.str, share->normalized_path.str, reg_ext, misfit.c_str());
+  }
   return server_error(nullptr, rc);
+}
+
+// Compares the definition with the one that a tree was made with: that of an index, or of the rows for
+// MAX_KEY.
+int Table::compare_definition_of(uint i, const TABLE *table) {
+  Result metadata;
+  if (int rc = millpond_table_metadata(i == MAX_KEY ? rows_ : indexes_[i].tree, &metadata)) return rc;
+  compare_definition(table, i, std::string(reinterpret_cast<const char *>(metadata.ptr), metadata.len), &misfits_);
+  return MILLPOND_RC_OK;
 }
 
 // Opens the tree of an index that has another name than its index: the server ended between the two
@@ -119,7 +140,7 @@ int Table::reopen_trees(const TABLE *table) {
   free_trees();
   forget_sizes();
   statistics_.forget();
-  return open_trees(table->s);
+  return open_trees(table);
 }
 
 uint Table::primary_bytes() const {
@@ -190,13 +211,13 @@ void Table::sizes(ulonglong *rows, ulonglong *bytes) {
 }
 
 int Table::next_hidden_key(ulonglong *next) {
-  if (!hidden_->known.load(std::memory_order_acquire)) {
+  if (!memory_->knows_key.load(std::memory_order_acquire)) {
     Buffer key;
     if (int rc = last_key(rows_, &key)) return rc;
-    if (key.size() == HIDDEN_KEY_BYTES) hidden_->pass(mi_uint8korr(key.data()));
-    hidden_->known.store(true, std::memory_order_release);
+    if (key.size() == HIDDEN_KEY_BYTES) memory_->pass_key(mi_uint8korr(key.data()));
+    memory_->knows_key.store(true, std::memory_order_release);
   }
-  *next = hidden_->next.fetch_add(1);
+  *next = memory_->next_key.fetch_add(1);
   return MILLPOND_RC_OK;
 }
 

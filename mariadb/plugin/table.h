@@ -2,14 +2,15 @@
 #pragma once
 
 #include "engine.h"
-#include "hidden_keys.h"
 #include "index_flags.h"
 #include "key_codec.h"
 #include "row_codec.h"
 #include "statistics.h"
+#include "table_memory.h"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace millpond {
 
@@ -36,6 +37,9 @@ struct Index {
 class Table : public Handler_share {
  public:
   ~Table() override;
+
+  // How the table's definition differs from the one that its trees were made with: a sentence each.
+  const std::vector<std::string> &misfits() const { return misfits_; }
 
   // Prepares the codecs and opens the trees. Returns an error number of the server, or 0.
   int open(const char *path, const TABLE *table);
@@ -82,6 +86,7 @@ class Table : public Handler_share {
   void forget_sizes() { sizes_from_us_.store(0); }
 
   Statistics &statistics() { return statistics_; }
+  const std::shared_ptr<TableMemory> &memory() const { return memory_; }
 
   // Closes and opens the trees again, after they were replaced by empty ones.
   int reopen_trees(const TABLE *table);
@@ -91,7 +96,8 @@ class Table : public Handler_share {
   int next_hidden_key(ulonglong *next);
 
  private:
-  int open_trees(const TABLE_SHARE *share);
+  int open_trees(const TABLE *table);
+  int compare_definition_of(uint i, const TABLE *table);
   int find_renamed(const TABLE_SHARE *share, uint i);
   void free_trees();
   uint primary_bytes() const;
@@ -102,11 +108,12 @@ class Table : public Handler_share {
   uint primary_ = MAX_KEY;
   millpond_table *rows_ = nullptr;
   RowCodec row_;
-  std::shared_ptr<HiddenKeys> hidden_;
+  std::shared_ptr<TableMemory> memory_;
   std::atomic<ulonglong> sizes_from_us_{0};
   std::atomic<ulonglong> sizes_at_change_{0};  // How many changes had been counted then.
   std::atomic<ulonglong> size_rows_{0}, size_bytes_{0};
   Statistics statistics_;
+  std::vector<std::string> misfits_;
 };
 
 }  // namespace millpond

@@ -170,6 +170,8 @@ int Handler::change_now() {
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;
     session_->count_changed_row();
+    if (!noted_) session_->note_changed_table(table_->memory());
+    noted_ = true;
     return 0;
   }
   if (rc == MILLPOND_RC_KEY_EXISTS) {

@@ -7,6 +7,11 @@ SHOW TABLES;
 -- A foreign key is accepted with a warning.
 CREATE TABLE parent (id INT PRIMARY KEY);
 CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id));
+-- The warning of one without a name says which table it is of.
+CREATE TABLE unnamed (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id));
+ALTER TABLE unnamed ADD FOREIGN KEY (id) REFERENCES parent (id);
+CREATE TABLE inlined (id INT PRIMARY KEY, p INT REFERENCES parent (id));
+DROP TABLE unnamed, inlined;
 INSERT INTO child VALUES (1, 99);
 SELECT * FROM child;
 DROP TABLE parent, child;

@@ -2,6 +2,7 @@
 
 use super::make_dir;
 use super::server::{self, Server};
+use super::smoke::definitions_fit;
 use crate::root;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
@@ -106,7 +107,7 @@ fn run(words: &[String], life: Duration) -> Result<(), String> {
     let dir = std::env::temp_dir().join(format!("millpond-compare-{}", std::process::id()));
     make_dir(&dir)?;
     let server = server::start(&dir, life, &OPTIONS)?;
-    let outcome = program(&server, words);
+    let outcome = program(&server, words).and_then(|()| definitions_fit(&server));
     let stopped = server::stop(&dir);
     if outcome.is_ok() && stopped.is_ok() {
         let _ = std::fs::remove_dir_all(&dir);

@@ -2,6 +2,7 @@
 //! full, the plugin leaves and comes back, it is stopped while statements wait.
 
 use super::kills::{Counting, killed};
+use super::reports;
 use super::server::{self, Server};
 use super::steps::{expect, try_until};
 use super::{is_root, make_dir, output, sql};
@@ -18,7 +19,10 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 9] = [
+const CASES: [(&str, Case); 12] = [
+    ("a database that stops says why, at once and to each statement", reports::stopped),
+    ("a definition that does not fit its trees is named", reports::misfits),
+    ("the engine's directory is no schema, whatever is in it", reports::directory),
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("what a killed server was making is dropped", leftovers),
     ("an index is found although the server ended while it was renamed", renamed),
@@ -101,7 +105,7 @@ fn moved(dir: &Path) -> Result<(), String> {
 }
 
 /// Runs a statement that has to fail, and returns its error.
-fn refused(server: &Server, text: &str) -> Result<String, String> {
+pub(super) fn refused(server: &Server, text: &str) -> Result<String, String> {
     match sql(server, text) {
         Ok(said) => Err(format!("`{text}` succeeds: {said}")),
         Err(error) => Ok(error),

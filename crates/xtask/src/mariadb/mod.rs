@@ -4,7 +4,8 @@
 //! A plugin is compiled against private headers of the server, and those come only with the
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
-//! starts and stops private servers, [`smoke`] runs the tests, [`lab`] those of the program
+//! starts and stops private servers, [`smoke`] runs the tests, [`reports`] those of what the plugin
+//! says of itself, [`lab`] those of the program
 //! `millpond` that need a server, also against another [`release`], [`serve`] those of its
 //! dashboard; [`steps`] is what these share; [`own_load`] measures what the program costs a server.
 //! [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other tests with
@@ -25,6 +26,7 @@ mod own_load;
 mod packages;
 mod proof;
 mod release;
+mod reports;
 mod serve;
 mod server;
 mod sessions;

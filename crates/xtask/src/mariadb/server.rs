@@ -177,8 +177,6 @@ fn arguments(dir: &Path) -> Vec<String> {
         format!("--socket={}", path("socket")),
         format!("--pid-file={}", path("pid")),
         "--skip-networking".to_owned(),
-        // The engine's directory is no database.
-        "--ignore-db-dirs=#millpond".to_owned(),
         "--max-connections=2100".to_owned(),
         "--max-prepared-stmt-count=1048576".to_owned(),
     ];

@@ -116,8 +116,19 @@ fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
     }
     let server = start(dir)?;
     let scripts = if runs(Part::Scripts) { scripts(&server, dir, |_| true) } else { Ok(()) };
+    let scripts = scripts.and_then(|()| definitions_fit(&server));
     let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
     outcome.and(server::stop(dir))
+}
+
+/// Checks that the server has found no definition that does not fit its trees: no statement makes
+/// one.
+pub(super) fn definitions_fit(server: &Server) -> Result<(), String> {
+    let log = std::fs::read(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
+    let log = String::from_utf8_lossy(&log);
+    log.lines()
+        .find(|line| line.contains("does not fit its data"))
+        .map_or(Ok(()), |line| Err(line.to_owned()))
 }
 
 /// Runs the scripts that are wanted.

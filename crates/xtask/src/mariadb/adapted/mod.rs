@@ -176,7 +176,6 @@ fn start(
     let server = [
         format!("--plugin-dir={}", tree.plugins().display()),
         "--plugin-load-add=ha_millpond.so".to_owned(),
-        "--ignore-db-dirs=#millpond".to_owned(),
         "--innodb".to_owned(),
         format!("--default-storage-engine={engine}"),
         // Nothing here cuts the power.

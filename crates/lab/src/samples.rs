@@ -61,6 +61,21 @@ pub(crate) struct Samples {
     pub(crate) columns: BTreeMap<String, Column>,
 }
 
+/// Makes times in the order in which they were written ascend. Where a clock was set back between
+/// two, all times before are too late, and are moved: a clock is set to make it right.
+pub(crate) fn in_order(times: &mut [f64]) {
+    let (mut late, mut next) = (0.0, f64::INFINITY);
+    for time in times.iter_mut().rev() {
+        *time -= late;
+        if *time > next {
+            let more = *time - next + 1.0;
+            *time -= more;
+            late += more;
+        }
+        next = *time;
+    }
+}
+
 /// One sample: name, unit, kind and value of each metric.
 pub(crate) type Values = Vec<(String, &'static str, ColumnKind, f64)>;
 
@@ -301,6 +316,18 @@ mod tests {
         // A figure that appears late.
         samples.push(7.0, vec![("new".into(), "count", ColumnKind::Gauge, 1.0)]);
         assert_eq!(samples.columns["new"].values, [None, None, None, None, None, Some(1.0)]);
+    }
+
+    #[test]
+    fn times_before_a_clock_was_set_back_are_moved() {
+        let moved = |mut times: Vec<f64>| {
+            in_order(&mut times);
+            times
+        };
+        assert_eq!(moved(vec![1.0, 2.0, 2.0, 9.0]), [1.0, 2.0, 2.0, 9.0]);
+        assert_eq!(moved(vec![100.0, 101.0, 50.0, 51.0]), [48.0, 49.0, 50.0, 51.0]);
+        assert_eq!(moved(vec![900.0, 100.0, 101.0, 50.0]), [47.0, 48.0, 49.0, 50.0]);
+        assert!(moved(Vec::new()).is_empty());
     }
 
     #[test]

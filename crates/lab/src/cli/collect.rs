@@ -5,6 +5,7 @@ use crate::collect::{self, Archive, Extractor, Job};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
 use crate::watch::{self, LoginFlags};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Write samples of a server or a database to a directory, one a second
@@ -13,7 +14,7 @@ pub(crate) struct Collect {
     /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory
     #[arg(value_name = "TARGET")]
     target: String,
-    /// The directory of the samples; an older collection there is renamed to DIR.bak
+    /// The directory of the samples; an older collection there that has ended is renamed to DIR.bak
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Read a workload's output from standard input and take a sample for each line that this
@@ -39,7 +40,13 @@ impl Collect {
         collect::run(source.as_mut(), &job)?;
         // Reads what was written, so what is said here is true of the file.
         let archive = Archive::read(&job.out, &|_, _| false)?;
-        print(&format!("{} in {}\n", archive.summary(), job.out.display()));
+        let summary = format!("{} in {}\n", archive.summary(), job.out.display());
+        if job.extractor.is_empty() {
+            print(&summary);
+        } else {
+            // Standard output is the workload's.
+            let _ = std::io::stderr().write_all(summary.as_bytes());
+        }
         Ok(())
     }
 }

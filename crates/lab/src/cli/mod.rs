@@ -111,8 +111,13 @@ impl Cli {
 /// Prints to stdout. If the reader has ended (`| head`), this is no failure. If the text cannot be
 /// written for another reason, such as a full disk, the program ends with status 1.
 pub(crate) fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+/// The same for bytes.
+pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush())
         && error.kind() != ErrorKind::BrokenPipe
     {
         crate::complain(&Failure::failed(format!("cannot write the output: {error}")));

@@ -4,10 +4,11 @@
 //! from 0 on through the file. `{"time": s, "values": [[column, value], ...]}` is a sample: only
 //! what has changed since the one before; `null` if a value is no longer there; `late_ms` if it was
 //! complete later than a tenth of a second after its time. `{"time": s, "event": e, "why": w}` says
-//! that the target is gone, back, or restarted. A last line that was cut off is left out.
+//! that the target is gone, refuses, is back, or restarted, or that the clock was set. A last line
+//! that was cut off is left out.
 
 use crate::failure::{Failure, Outcome};
-use crate::samples::{ColumnKind, Samples, Values};
+use crate::samples::{ColumnKind, Samples, Values, in_order};
 use crate::watch::About;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file.
 pub(crate) const STATS: &str = "stats.jsonl";
+/// The end of the year 9999, seconds since 1970. A greater time is in another unit.
+const LAST_TIME: f64 = 253_402_300_799.0;
 const FORMAT: &str = "millpond stats 1";
 
 /// The first line.
@@ -76,10 +79,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Creates the file.
-    pub(super) fn create(path: &Path, head: &Head) -> Outcome<Writer> {
-        let file = File::create_new(path)
-            .map_err(|e| Failure::failed(format!("cannot create {}: {e}", path.display())))?;
+    /// Begins the file, which is empty.
+    pub(super) fn begin(file: File, path: &Path, head: &Head) -> Outcome<Writer> {
         let (columns, last) = (HashMap::new(), Vec::new());
         let mut writer = Writer { file, path: path.to_owned(), whole: 0, columns, last };
         writer.line(head)?;
@@ -169,10 +170,12 @@ impl Archive {
         if let Some(most) = self.late.iter().map(|(_, ms)| ms).max() {
             let _ = write!(out, "; {} late, by up to {most} ms", self.late.len());
         }
-        match self.events.iter().filter(|(_, event, _)| event == "gone").count() {
-            0 => {}
-            1 => out.push_str("; gone once"),
-            n => drop(write!(out, "; gone {n} times")),
+        for (event, said) in [("gone", "gone"), ("refused", "refused"), ("clock", "the clock was set")] {
+            match self.events.iter().filter(|(_, other, _)| other == event).count() {
+                0 => {}
+                1 => drop(write!(out, "; {said} once")),
+                n => drop(write!(out, "; {said} {n} times")),
+            }
         }
         if !self.absent.is_empty() {
             let _ = write!(out, "; {} figures are not there, figures.txt says why", self.absent.len());
@@ -201,6 +204,8 @@ fn parse(
     };
     let mut columns: Vec<(String, String, ColumnKind, Option<f64>)> = Vec::new();
     let mut broken = None;
+    // Of the events and of the samples, in the order of the file.
+    let mut times: Vec<(bool, f64)> = Vec::new();
     for (number, line) in lines.enumerate() {
         let line = line?;
         if let Some(at) = broken {
@@ -213,7 +218,14 @@ fn parse(
         };
         columns.extend(line.columns.into_iter().map(|(name, unit, kind)| (name, unit, kind, None)));
         let Some(time) = line.time else { continue };
+        if !(0.0..=LAST_TIME).contains(&time) {
+            return Err(Failure::misuse(format!(
+                "line {} of {name}: the time {time} is no number of seconds since 1970",
+                number + 2
+            )));
+        }
         if let Some(event) = line.event {
+            times.push((true, time));
             archive.events.push((time, event, line.why.unwrap_or_default()));
         }
         let Some(values) = line.values else { continue };
@@ -222,6 +234,7 @@ fn parse(
                 column.3 = value;
             }
         }
+        times.push((false, time));
         archive.late.extend(line.late_ms.map(|ms| (time, ms)));
         let present = columns.iter().filter(|column| wanted(&column.0, &column.1));
         archive.samples.push_known(
@@ -231,7 +244,19 @@ fn parse(
             }),
         );
     }
+    put_in_order(&mut archive, &times);
     Ok(archive)
+}
+
+/// Puts events and samples in order, where the clock was set back.
+fn put_in_order(archive: &mut Archive, times: &[(bool, f64)]) {
+    let mut moved: Vec<f64> = times.iter().map(|(_, time)| *time).collect();
+    in_order(&mut moved);
+    let of = |events: bool| {
+        times.iter().zip(&moved).filter(move |((event, _), _)| *event == events).map(|(_, time)| *time)
+    };
+    archive.events.iter_mut().zip(of(true)).for_each(|(event, time)| event.0 = time);
+    archive.samples.seconds.iter_mut().zip(of(false)).for_each(|(second, time)| *second = time);
 }
 
 #[cfg(test)]
@@ -260,7 +285,9 @@ mod tests {
     }
 
     fn written(scratch: &Scratch) -> String {
-        let mut writer = Writer::create(&scratch.0.join(STATS), &Head::new(&about())).unwrap();
+        let path = scratch.0.join(STATS);
+        let file = File::create_new(&path).unwrap();
+        let mut writer = Writer::begin(file, &path, &Head::new(&about())).unwrap();
         writer.sample(1_000_000, None, values(10.0, 5.0)).unwrap();
         writer.sample(2_000_000, Some(120), values(20.0, 5.0)).unwrap();
         writer.event(3_000_000, "gone", "no answer").unwrap();
@@ -293,6 +320,20 @@ mod tests {
         expect!["3 samples of mysql://db/, MariaDB 10.11.19; 1 late, by up to 120 ms; gone once; 1 figures are not there, figures.txt says why"].assert_eq(&archive.summary());
         let some = Archive::read(&scratch.0, &|name, _| name == "age").unwrap();
         assert_eq!(some.samples.columns.keys().collect::<Vec<_>>(), ["age"]);
+    }
+
+    /// `plot` panicked.
+    #[test]
+    fn times_in_milliseconds_are_named_and_times_that_go_back_are_put_in_order() {
+        let scratch = Scratch::new("archive-times");
+        let text = written(&scratch);
+        let milliseconds = text.replace("\"time\":2.0", "\"time\":1764264000000");
+        std::fs::write(scratch.0.join(STATS), milliseconds).unwrap();
+        let Err(Failure::Misuse(why)) = Archive::read(&scratch.0, &|_, _| true) else { panic!() };
+        assert!(why.contains("line 4 of") && why.contains("the time 1764264000000 is no number of"), "{why}");
+        std::fs::write(scratch.0.join(STATS), text.replace("\"time\":5.0", "\"time\":1.5")).unwrap();
+        let archive = Archive::read(&scratch.0, &|_, _| true).unwrap();
+        assert_eq!((archive.samples.seconds, archive.events[0].0), (vec![-1.5, -0.5, 1.5], 0.5));
     }
 
     #[test]

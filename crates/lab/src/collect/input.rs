@@ -53,13 +53,71 @@ impl Extractor {
     }
 
     /// Returns the numbers of a line; `None` if no expression fits.
-    pub(crate) fn read(&self, line: &str) -> Option<Vec<(String, f64)>> {
-        let number = |(regex, name): &(Regex, String)| {
-            let text = regex.captures(line)?.get(1)?.as_str().replace(',', "");
-            text.parse().ok().filter(|value: &f64| value.is_finite()).map(|value| (name.clone(), value))
-        };
-        let found: Vec<(String, f64)> = self.pairs.iter().filter_map(number).collect();
+    pub(super) fn read(&self, line: &str, tally: &mut Tally) -> Option<Vec<(String, f64)>> {
+        tally.lines += 1;
+        let mut found = Vec::new();
+        for ((regex, name), fate) in self.pairs.iter().zip(&mut tally.fates) {
+            let Some(group) = regex.captures(line).and_then(|groups| groups.get(1)) else { continue };
+            match group.as_str().replace(',', "").parse().ok().filter(|value: &f64| value.is_finite()) {
+                Some(value) => {
+                    found.push((name.clone(), value));
+                    *fate = Fate::Number;
+                }
+                None if *fate == Fate::Unseen => *fate = Fate::NoNumber(group.as_str().to_owned()),
+                None => {}
+            }
+        }
         (!found.is_empty()).then_some(found)
+    }
+
+    /// Says which expressions have given no number.
+    pub(super) fn unfit(&self, tally: &Tally) -> Vec<String> {
+        let why = |((regex, name), fate): (&(Regex, String), &Fate)| {
+            let (regex, lines) = (regex.as_str(), tally.lines);
+            Some(match fate {
+                Fate::Number => return None,
+                Fate::NoNumber(text) => {
+                    format!("the group of -r '{regex}' is no number but {text:?}, so there is no {name}")
+                }
+                Fate::Unseen if lines == 0 => format!("no line came from standard input for -r '{regex}'"),
+                Fate::Unseen => {
+                    format!(
+                        "-r '{regex}' fits none of the {lines} lines of standard input, so there is no {name}"
+                    )
+                }
+            })
+        };
+        self.pairs.iter().zip(&tally.fates).filter_map(why).collect()
+    }
+}
+
+/// What became of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It fitted no line.
+    Unseen,
+    /// Its group was this text, and never a number.
+    NoNumber(String),
+    /// It gave a number.
+    Number,
+}
+
+/// What became of the expressions.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    lines: u64,
+    fates: Vec<Fate>,
+}
+
+impl Tally {
+    /// Begins before the first line.
+    pub(super) fn new(extractor: &Extractor) -> Tally {
+        Tally { lines: 0, fates: vec![Fate::Unseen; extractor.pairs.len()] }
+    }
+
+    /// Whether no expression has given a number.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.fates.contains(&Fate::Number)
     }
 }
 
@@ -76,12 +134,35 @@ mod tests {
         let expressions = strings(&[r" tps: (\d+\.\d+) ", r"lat \(ms,95%\): (\S+)"]);
         let both = Extractor::new(&expressions, &strings(&["Sysbench_tps", "Sysbench_p95"])).unwrap();
         let line = "[ 5s ] thds: 16 tps: 1234.50 qps: 9000 lat (ms,95%): 3.25 err/s: 0.00";
+        let mut tally = Tally::new(&both);
         assert_eq!(
-            both.read(line).unwrap(),
+            both.read(line, &mut tally).unwrap(),
             [("Sysbench_tps".into(), 1234.5), ("Sysbench_p95".into(), 3.25)]
         );
-        assert_eq!(both.read("Threads started!"), None);
-        assert_eq!(both.read(" tps: 9999999999999999999999.0 ").unwrap().len(), 1);
+        assert_eq!(both.read("Threads started!", &mut tally), None);
+        assert_eq!(both.read(" tps: 9999999999999999999999.0 ", &mut tally).unwrap().len(), 1);
+        assert_eq!(both.unfit(&tally), Vec::<String>::new());
+    }
+
+    /// A collection whose expression fitted no line ended with 0 samples, and as if all were well.
+    #[test]
+    fn an_expression_that_gives_no_number_is_named() {
+        let extractor =
+            Extractor::new(&strings(&["a=(.*)", "b=(.*)", "c=(.*)"]), &strings(&["A", "B", "C"])).unwrap();
+        let mut tally = Tally::new(&extractor);
+        assert!(extractor.unfit(&tally)[0].contains("no line came"));
+        assert_eq!(extractor.read("a=n/a", &mut tally), None);
+        assert!(tally.is_empty());
+        extractor.read("b=1", &mut tally);
+        extractor.read("b=x", &mut tally);
+        assert!(!tally.is_empty());
+        assert_eq!(
+            extractor.unfit(&tally),
+            [
+                "the group of -r 'a=(.*)' is no number but \"n/a\", so there is no A",
+                "-r 'c=(.*)' fits none of the 3 lines of standard input, so there is no C",
+            ]
+        );
     }
 
     #[test]

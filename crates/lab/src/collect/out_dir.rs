@@ -3,8 +3,11 @@
 
 use super::STATS;
 use crate::failure::{Failure, Outcome};
-use std::fs;
-use std::io::ErrorKind;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An empty directory for a collection.
@@ -18,32 +21,37 @@ pub(super) struct OutDir {
 }
 
 impl OutDir {
-    /// Makes an empty directory. A collection that is there already is renamed to `DIR.bak`, or to
-    /// `DIR.bak2` and so on if that exists.
-    pub(super) fn make(dir: &Path) -> Outcome<OutDir> {
+    /// Makes a directory with an empty file of samples, which is locked while it is open. A
+    /// collection that is there already is renamed to `DIR.bak`, or to `DIR.bak2` and so on if that
+    /// exists, unless a process still writes to it.
+    pub(super) fn make(dir: &Path) -> Outcome<(OutDir, File)> {
         let name = dir.display();
-        let mut moved = None;
+        let (mut made, mut moved) = (true, None);
         match fs::read_dir(dir) {
-            Ok(mut entries) => {
-                if entries.next().is_none() {
-                    return Ok(OutDir { path: dir.to_owned(), made: false, aside: None });
-                }
-                if !dir.join(STATS).exists() {
-                    return Err(Failure::misuse(format!(
-                        "{name} is not empty and is no older collection; nothing is written to it"
-                    )));
-                }
-                let aside = aside(dir);
-                fs::rename(dir, &aside).map_err(|e| {
-                    Failure::failed(format!("cannot rename {name} to {}: {e}", aside.display()))
-                })?;
-                moved = Some(aside);
-            }
+            Ok(mut entries) => match entries.next() {
+                None => made = false,
+                Some(_) => moved = Some(set_aside(dir)?),
+            },
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Failure::misuse(format!("cannot write samples to {name}: {e}"))),
         }
-        fs::create_dir(dir).map_err(|e| Failure::misuse(format!("cannot create {name}: {e}")))?;
-        Ok(OutDir { path: dir.to_owned(), made: true, aside: moved })
+        if made {
+            fs::create_dir(dir).map_err(|e| Failure::misuse(format!("cannot create {name}: {e}")))?;
+        }
+        let out = OutDir { path: dir.to_owned(), made, aside: moved };
+        let path = dir.join(STATS);
+        match File::create_new(&path) {
+            Ok(stats) => {
+                // It is new, so nobody else has locked it but another collection that looks.
+                let _ = flock(&stats, FlockOperation::NonBlockingLockExclusive);
+                Ok((out, stats))
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(busy(dir)),
+            Err(e) => {
+                out.take_back(&[]);
+                Err(Failure::failed(format!("cannot create {}: {e}", path.display())))
+            }
+        }
     }
 
     /// Returns the path of a file in it.
@@ -63,6 +71,40 @@ impl OutDir {
             let _ = fs::rename(aside, &self.path);
         }
     }
+}
+
+fn busy(dir: &Path) -> Failure {
+    Failure::misuse(format!(
+        "another `millpond collect` writes to {} now: end it, or give another directory as --out",
+        dir.display()
+    ))
+}
+
+/// Renames a collection that has ended. Anything else is refused.
+fn set_aside(dir: &Path) -> Outcome<PathBuf> {
+    let name = dir.display();
+    let stats = match File::open(dir.join(STATS)) {
+        Ok(stats) => stats,
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Err(Failure::misuse(format!(
+                "{name} is not empty and is no older collection; nothing is written to it"
+            )));
+        }
+        Err(e) => return Err(Failure::misuse(format!("cannot read {name}/{STATS}: {e}"))),
+    };
+    // Held until the directory has its new name, so that of two collections one gets it. Where a
+    // file system has no locks, there is no protection.
+    if flock(&stats, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err(busy(dir));
+    }
+    let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
+    if inode(stats.metadata()) != inode(fs::metadata(dir.join(STATS))) {
+        return Err(busy(dir));
+    }
+    let aside = aside(dir);
+    fs::rename(dir, &aside)
+        .map_err(|e| Failure::failed(format!("cannot rename {name} to {}: {e}", aside.display())))?;
+    Ok(aside)
 }
 
 fn aside(dir: &Path) -> PathBuf {
@@ -98,6 +140,23 @@ mod tests {
         assert_eq!((read("run.bak"), read("run.bak2"), read("run")), ("0".into(), "1".into(), "2".into()));
     }
 
+    /// A second collection renamed the directory under the first, which wrote on where nobody
+    /// looked.
+    #[test]
+    fn a_directory_that_a_collection_writes_to_is_refused() {
+        let scratch = Scratch::new("collect-busy");
+        let dir = scratch.0.join("run");
+        let (_, first) = OutDir::make(&dir).unwrap();
+        for path in [dir.clone(), scratch.0.join("./run/")] {
+            let Err(Failure::Misuse(why)) = OutDir::make(&path) else { panic!("{path:?}") };
+            assert!(why.contains("another `millpond collect` writes to"), "{why}");
+        }
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+        drop(first);
+        OutDir::make(&dir).unwrap();
+        assert!(scratch.0.join("run.bak").join(STATS).exists());
+    }
+
     #[test]
     fn foreign_directories_are_refused_and_not_changed() {
         let scratch = Scratch::new("collect-foreign");
@@ -118,7 +177,7 @@ mod tests {
         let scratch = Scratch::new("collect-back");
         let dir = scratch.0.join("run");
         let begin = || {
-            let out = OutDir::make(&dir).unwrap();
+            let (out, _stats) = OutDir::make(&dir).unwrap();
             fs::write(out.file("figures.txt"), "half").unwrap();
             out.take_back(&["figures.txt", STATS]);
         };

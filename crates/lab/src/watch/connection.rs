@@ -2,6 +2,7 @@
 //! that say what to do.
 
 use super::login::{Login, Place};
+use super::session;
 use super::target::Tls;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts, Value};
@@ -35,6 +36,18 @@ pub(crate) enum Trouble {
     },
 }
 
+impl Trouble {
+    /// Whether only a person can end it: the user may not log in. All else may pass by itself, also
+    /// a refusal: a statement that was killed or took too long, too many connections or statements
+    /// in an hour, no memory or no disk for an answer.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Trouble::Gone(_) => false,
+            Trouble::Refused { code, .. } => *code == 0 || NO_ENTRY.contains(code),
+        }
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Trouble::Gone(why) | Trouble::Refused { why, .. }) = self;
@@ -54,9 +67,12 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects. The session has its own settings where the server's would spoil figures.
     pub(crate) fn open(login: &Login) -> Result<Connection, Trouble> {
-        Conn::new(options(login)).map(|conn| Connection { conn }).map_err(|error| judge(&error, login))
+        let conn = Conn::new(options(login)).map_err(|error| judge(&error, login))?;
+        let mut connection = Connection { conn };
+        session::set(|statement| connection.rows(statement))?;
+        Ok(connection)
     }
 
     /// Runs a statement, and returns its rows.
@@ -104,6 +120,9 @@ fn text(value: Value) -> Option<String> {
 const CERTIFICATE: &str = "invalid peer certificate";
 /// Access denied: a wrong password.
 const WRONG_PASSWORD: [u16; 2] = [1045, 1698];
+/// A wrong password; no right to use the server; a host that may not connect; a way to log in that
+/// one side does not know; a password that has expired; an account that is locked.
+const NO_ENTRY: [u16; 11] = [1045, 1698, 1044, 1130, 1251, 1275, 1524, 1820, 1862, 3118, 4151];
 /// Too many connections; the server is about to end; it is not ready yet.
 const PASSING: [u16; 5] = [1040, 1053, 1203, 3168, 1927];
 
@@ -245,6 +264,14 @@ mod tests {
     fn what_may_pass_is_told_from_what_will_not() {
         assert!(matches!(explain(&server_error(1040, "Too many connections")), Trouble::Gone(_)));
         assert!(matches!(explain(&server_error(1227, "PROCESS")), Trouble::Refused { code: 1227, .. }));
+        // A collection ended on each of these: a killed query, a time limit, too many statements in
+        // an hour, no room for a temporary table, a privilege that was taken away.
+        for code in [1317, 1969, 3024, 1226, 1114, 1041, 1205, 1227, 1047] {
+            assert!(!explain(&server_error(code, "x")).is_final(), "{code}");
+        }
+        for code in [1045, 1130, 1862, 4151] {
+            assert!(explain(&server_error(code, "x")).is_final(), "{code}");
+        }
         let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let Trouble::Gone(why) = judge(&mysql::Error::IoError(gone), &login(None)) else { panic!() };
         assert!(why.contains("no server answers on db:3306"), "{why}");

@@ -1,10 +1,11 @@
 //! Who logs in, and with which password: from the URL, an option file, the environment or a prompt.
 //! A password never comes from the command line, where every user of the machine can read it.
 
+use super::option_file::{self, FileOption};
 use super::target::{Address, Tls};
 use crate::failure::{Failure, Outcome};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,12 @@ const PORT: u16 = 3306;
 /// The socket of a server, if nothing names another one: that of Debian.
 const SOCKET: &str = "/run/mysqld/mysqld.sock";
 /// The groups of an option file that are read; what comes later in the file wins.
-const GROUPS: [&str; 5] = ["client", "client-server", "client-mariadb", "mysql", "millpond"];
+pub(super) const GROUPS: [&str; 6] =
+    ["client", "client-server", "client-mariadb", "mariadb-client", "mysql", "millpond"];
+/// The options that are read, each with the length of its shortest beginning that no other option
+/// of the clients has.
+const NAMES: [(&str, usize); 6] =
+    [("user", 2), ("password", 3), ("host", 2), ("port", 2), ("socket", 2), ("ssl-ca", 6)];
 
 /// Flags of every command that connects to a server.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -64,6 +70,8 @@ struct FileOptions {
     port: Option<u16>,
     socket: Option<PathBuf>,
     authority: Option<PathBuf>,
+    /// The option `password` stands there without a value: the user is asked.
+    ask: bool,
 }
 
 impl Login {
@@ -77,8 +85,9 @@ impl Login {
             },
         };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let mut login = decide(address, &file.unwrap_or_default(), &variable);
-        if flags.password {
+        let file = file.unwrap_or_default();
+        let mut login = decide(address, &file, &variable);
+        if flags.password || file.ask {
             login.password = Some(ask(&format!("password of {}: ", login.user))?);
         }
         Ok(login)
@@ -115,52 +124,57 @@ fn decide(address: &Address, file: &FileOptions, variable: &dyn Fn(&str) -> Opti
 }
 
 fn read(path: &Path) -> Outcome<FileOptions> {
-    let text = fs::read_to_string(path)
-        .map_err(|e| Failure::misuse(format!("cannot read the option file {}: {e}", path.display())))?;
-    parse(&text).map_err(|why| Failure::misuse(format!("{}: {why}", path.display())))
+    let cannot =
+        |why: &str| Failure::misuse(format!("cannot read the option file {}: {why}", path.display()));
+    File::open(path).map_err(|e| cannot(&e.to_string()))?;
+    let found = option_file::read(path, &GROUPS).map_err(|why| cannot(&why))?.unwrap_or_default();
+    for warning in &found.warnings {
+        let _ = writeln!(io::stderr(), "millpond: {warning}");
+    }
+    understood(&found.options).map_err(|why| Failure::misuse(format!("{}: {why}", path.display())))
 }
 
-/// Reads an option file: groups in brackets, `name = value` below.
-fn parse(text: &str) -> Result<FileOptions, String> {
+/// Returns which option of [`NAMES`] a name in an option file means, as the clients find it: `_` is
+/// `-`, a unique beginning is enough, and `loose-` before it is allowed.
+fn known(name: &[u8]) -> Result<Option<&'static str>, String> {
+    let name = String::from_utf8_lossy(name).replace('_', "-");
+    let name = name.strip_prefix("loose-").unwrap_or(&name);
+    let Some((whole, unique)) = NAMES.iter().find(|(whole, _)| whole.starts_with(name)) else {
+        return Ok(None);
+    };
+    if name.is_empty() {
+        return Ok(None);
+    }
+    match name.len() >= *unique {
+        true => Ok(Some(whole)),
+        // The beginning of `ssl-ca` is an option of its own, or that of many.
+        false if *whole == "ssl-ca" => Ok(None),
+        false => Err(format!("{name:?} is the beginning of more than one option; {whole} may be meant")),
+    }
+}
+
+/// Takes what is needed of the options of a file; of several with one name the last one counts.
+fn understood(found: &[FileOption]) -> Result<FileOptions, String> {
     let mut options = FileOptions::default();
-    let mut wanted = false;
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with(['#', ';', '!']) {
-            continue;
-        }
-        if let Some(group) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            wanted = GROUPS.contains(&group.0.trim());
-            continue;
-        }
-        let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        if !wanted {
-            continue;
-        }
-        let value = unquoted(value.trim());
-        match name.trim().replace('_', "-").as_str() {
-            "user" => options.user = Some(value),
-            "password" => options.password = Some(value),
-            "host" => options.host = Some(value),
-            "port" => {
-                options.port = Some(value.parse().map_err(|_| format!("{value:?} is no port of a server"))?);
+    for (name, value) in found {
+        let Some(name) = known(name)? else { continue };
+        let text = value.as_deref().map(|value| match std::str::from_utf8(value) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(format!("the value of {name} is not in UTF-8")),
+        });
+        match (name, text.transpose()?) {
+            ("password", text) => (options.ask, options.password) = (text.is_none(), text),
+            (name, None) => return Err(format!("{name} needs a value")),
+            ("user", text) => options.user = text,
+            ("host", text) => options.host = text,
+            ("port", Some(text)) => {
+                options.port = Some(text.parse().map_err(|_| format!("{text:?} is no port of a server"))?);
             }
-            "socket" => options.socket = Some(PathBuf::from(value)),
-            "ssl-ca" => options.authority = Some(PathBuf::from(value)),
-            // Options of other programs.
-            _ => {}
+            ("socket", Some(text)) => options.socket = Some(PathBuf::from(text)),
+            (_, Some(text)) => options.authority = Some(PathBuf::from(text)),
         }
     }
     Ok(options)
-}
-
-/// Takes quotes off; outside of them `#` begins a comment.
-fn unquoted(value: &str) -> String {
-    for quote in ['"', '\''] {
-        if let Some((inner, _)) = value.strip_prefix(quote).and_then(|rest| rest.rsplit_once(quote)) {
-            return inner.replace("\\\\", "\\").replace("\\\"", "\"");
-        }
-    }
-    value.split_once(" #").map_or(value, |(value, _)| value).trim_end().to_owned()
 }
 
 /// Asks on the terminal, without showing what is typed. Keys come one by one, and Ctrl-C is a key
@@ -211,6 +225,9 @@ fn typed(keys: impl Iterator<Item = io::Result<u8>>) -> io::Result<Option<String
 mod tests {
     use super::super::target::Target;
     use super::*;
+    use crate::scratch::Scratch;
+    use expect_test::expect;
+    use std::fmt::Write as _;
 
     fn address(url: &str) -> Address {
         match Target::parse(url) {
@@ -223,6 +240,13 @@ mod tests {
 # of the administrator\n[mysqld]\nuser = mysql\nport = 3399\n[client]\nuser=ann\npassword = \"a # b\\\"\"\n\
 ssl_ca=/etc/ca.pem\nsocket = /run/own.sock # here\nno-beep\n[mysqldump]\npassword=other\n";
 
+    fn parse(text: &str) -> Result<FileOptions, Failure> {
+        let scratch = Scratch::new("login");
+        let path = scratch.0.join("my.cnf");
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
     #[test]
     fn an_option_file_says_who_logs_in() {
         let options = parse(FILE).unwrap();
@@ -230,7 +254,84 @@ ssl_ca=/etc/ca.pem\nsocket = /run/own.sock # here\nno-beep\n[mysqldump]\npasswor
         assert_eq!(options.password.as_deref(), Some("a # b\""));
         assert_eq!(options.port, None, "that of the server's group");
         assert_eq!(options.socket, Some(PathBuf::from("/run/own.sock")));
-        assert!(parse("[client]\nport=many").is_err());
+    }
+
+    /// A beginning of a name was ignored, and so was `loose-`: no password was given.
+    #[test]
+    fn names_are_found_as_the_clients_find_them() {
+        let mut out = String::new();
+        for name in [
+            "password",
+            "passw",
+            "pas",
+            "pa",
+            "loose-password",
+            "loose_pass",
+            "us",
+            "u",
+            "ho",
+            "po",
+            "sock",
+            "s",
+            "ssl_ca",
+            "ssl",
+            "ssl-capath",
+            "loose-",
+            "Password",
+            "user-name",
+        ] {
+            let _ = writeln!(out, "{name:14} {:?}", known(name.as_bytes()));
+        }
+        expect![[r#"
+            password       Ok(Some("password"))
+            passw          Ok(Some("password"))
+            pas            Ok(Some("password"))
+            pa             Err("\"pa\" is the beginning of more than one option; password may be meant")
+            loose-password Ok(Some("password"))
+            loose_pass     Ok(Some("password"))
+            us             Ok(Some("user"))
+            u              Err("\"u\" is the beginning of more than one option; user may be meant")
+            ho             Ok(Some("host"))
+            po             Ok(Some("port"))
+            sock           Ok(Some("socket"))
+            s              Err("\"s\" is the beginning of more than one option; socket may be meant")
+            ssl_ca         Ok(Some("ssl-ca"))
+            ssl            Ok(None)
+            ssl-capath     Ok(None)
+            loose-         Ok(None)
+            Password       Ok(None)
+            user-name      Ok(None)
+        "#]]
+        .assert_eq(&out);
+    }
+
+    #[test]
+    fn a_wrong_option_file_is_one_sentence() {
+        for (text, sentence) in [
+            ("[client]\nport=many", "\"many\" is no port of a server"),
+            ("user=ann", "line 1: an option stands before the first [group]"),
+            ("\n[client\nuser=ann", "line 2: the [ of a group lacks its ]"),
+            ("[client]\nuser", "user needs a value"),
+            ("[client]\np=x", "\"p\" is the beginning of more than one option; password may be meant"),
+        ] {
+            let Err(Failure::Misuse(why)) = parse(text) else { panic!("{text}") };
+            assert!(why.contains(sentence), "{why}");
+        }
+        assert!(parse("[client]\npassword\n").unwrap().ask, "the client asks then, too");
+        assert_eq!(parse("[client]\npassword=\n").unwrap().password.as_deref(), Some(""));
+    }
+
+    /// A byte that is no UTF-8 made the whole file unreadable, also in a comment.
+    #[test]
+    fn comments_in_latin_1_are_no_fault_and_a_password_in_it_is_named() {
+        let scratch = Scratch::new("login-latin");
+        let path = scratch.0.join("my.cnf");
+        std::fs::write(&path, b"# B\xfcro\n[client]\nuser=ann # f\xfcr alle\n").unwrap();
+        assert_eq!(read(&path).unwrap().user.as_deref(), Some("ann"));
+        std::fs::write(&path, b"[client]\npassword=\xfc\n").unwrap();
+        let Err(failure) = read(&path) else { panic!("it is no text") };
+        let why = failure.to_string();
+        assert!(why.contains("the value of password is not in UTF-8"), "{why}");
     }
 
     #[test]

@@ -1,25 +1,33 @@
 //! Looking at a server or at a database, also at one that another process has open: one set of
 //! figures for all.
 //!
-//! `target` is what is looked at, `login` how to get in. A [`Source`] gives samples: `server` asks
-//! a server over a `connection`, `directory` reads the flight recorder. `figures` is the schema;
-//! `of_server` and `of_millpond` map to it, with `limits`, `status_text` and `version`; these are
-//! pure.
+//! `target` is what is looked at, `login` how to get in, with an `option_file`. A [`Source`] gives
+//! samples: `server` asks a server over a `connection`, whose `session` has settings of its own;
+//! `directory` reads the flight recorder, with `liveness`. `clock` is the time of samples.
+//! `figures` is the schema; `of_server` and `of_millpond` map to it, with `limits`, `status_text`
+//! and `version`; these are pure.
 
+mod clock;
 mod connection;
 mod directory;
 mod figures;
 mod limits;
+mod liveness;
 mod login;
 mod of_millpond;
 mod of_server;
+mod option_file;
 mod server;
+mod session;
 mod status_text;
 mod target;
 #[cfg(test)]
 mod tests;
 mod version;
 
+#[cfg(test)]
+pub(crate) use clock::Steady;
+pub(crate) use clock::{Now, now};
 pub(crate) use connection::{Connection, Trouble};
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
@@ -150,8 +158,7 @@ impl Access {
     }
 }
 
-/// Returns the time of day, microseconds since 1970.
+/// Returns the time of day, microseconds since 1970. It never goes back.
 pub(crate) fn now_us() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    now().us
 }

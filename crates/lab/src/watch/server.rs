@@ -60,6 +60,9 @@ const BOTH_MYSQL: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_
      WHERE STATUS = 'enabled'";
 /// Access denied for want of a privilege.
 const NO_PRIVILEGE: [u16; 4] = [1227, 1142, 1044, 1143];
+const NEEDS_PROCESS: &str = "the user lacks the privilege PROCESS: GRANT PROCESS ON *.* TO the user";
+/// No such column; no such table, or no such engine, because there is no InnoDB.
+const UNKNOWN: [u16; 6] = [1054, 1109, 1146, 1286, 1235, 1064];
 const TEXT: &str = "SHOW ENGINE INNODB STATUS";
 
 /// Returns what a sample asks, so that it is as few statements as the server allows.
@@ -126,8 +129,11 @@ impl Server {
                     statements.text = true;
                     answers.log = Some(found);
                 }
-                Err(Trouble::Refused { code, why }) => facts.refusals.push(refusal(code, &why)),
-                Err(gone) => return Err(gone),
+                Err(Trouble::Refused { code, .. }) if NO_PRIVILEGE.contains(&code) => {
+                    facts.refusals.push(NEEDS_PROCESS.to_owned());
+                }
+                Err(Trouble::Refused { code, why }) if UNKNOWN.contains(&code) => facts.refusals.push(why),
+                Err(trouble) => return Err(trouble),
             }
         }
         let origins =
@@ -174,13 +180,13 @@ fn learn_metrics(connection: &mut Connection, facts: &mut Facts) -> Result<bool,
                 facts.metrics = rows.into_iter().filter_map(metric).collect();
                 return Ok(enabled_column);
             }
-            Err(Trouble::Refused { code, why }) if NO_PRIVILEGE.contains(&code) => {
-                facts.refusals.push(refusal(code, &why));
+            Err(Trouble::Refused { code, .. }) if NO_PRIVILEGE.contains(&code) => {
+                facts.refusals.push(NEEDS_PROCESS.to_owned());
                 return Ok(false);
             }
-            // No such column, or no such table because there is no InnoDB.
-            Err(Trouble::Refused { .. }) => {}
-            Err(gone) => return Err(gone),
+            Err(Trouble::Refused { code, .. }) if UNKNOWN.contains(&code) => {}
+            // A statement that was killed says nothing about the server.
+            Err(trouble) => return Err(trouble),
         }
     }
     Ok(false)
@@ -191,15 +197,6 @@ fn metric(row: Row) -> Option<(String, MetricFact)> {
     let [Some(name), Some(enabled), Some(kind)] = cells else { return None };
     let kind = if kind == "value" { ColumnKind::Gauge } else { ColumnKind::Counter };
     Some((name.to_lowercase(), MetricFact { enabled: enabled == "1", kind }))
-}
-
-/// Says which grant is missing.
-fn refusal(code: u16, why: &str) -> String {
-    if NO_PRIVILEGE.contains(&code) {
-        "the user lacks the privilege PROCESS: GRANT PROCESS ON *.* TO the user".to_owned()
-    } else {
-        why.to_owned()
-    }
 }
 
 fn ask(connection: &mut Connection, statements: &Statements) -> Result<Answers, Trouble> {

@@ -1,10 +1,11 @@
 //! `millpond age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
 //! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
-//! comes back, Ctrl-C. [`caching_sha2`] is half a server of MySQL. [`cost`] measures what a
-//! collection costs.
+//! comes back, Ctrl-C. [`caching_sha2`] is half a server of MySQL. [`hindered`] gets in the way of
+//! collections. [`cost`] measures what one costs.
 
 mod caching_sha2;
 mod cost;
+mod hindered;
 
 use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
@@ -22,7 +23,7 @@ const LIFE: Duration = Duration::from_secs(600);
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 12] = [
+const CASES: [(&str, Case); 17] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("a password is asked for in words, and accepted", passwords),
@@ -34,6 +35,11 @@ const CASES: [(&str, Case); 12] = [
     ("top, trace-fsync and explain know the server", live),
     ("collect goes on when the server comes back", restart),
     ("Ctrl-C ends a collection that is whole", interrupted),
+    ("settings of the server spoil no figure", hindered::settings),
+    ("what passes by itself ends no collection", hindered::passing),
+    ("a workload's output is passed on as it is", hindered::piped),
+    ("a second collection in a directory is refused", hindered::busy),
+    ("option files are read as the server's own program reads them", hindered::option_files),
     ("what a collection costs", cost::measure),
 ];
 

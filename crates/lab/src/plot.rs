@@ -1,10 +1,10 @@
 //! What `millpond plot` draws: collections, the flight recorders of databases, and the samples of
 //! run reports, all as samples over seconds.
 
-use crate::collect::{Archive, STATS};
+use crate::collect::{Archive, CONFIGURATION, STATS};
 use crate::failure::{Failure, Outcome};
 use crate::run_dir::readable_directory;
-use crate::samples::{Column, Samples};
+use crate::samples::{Column, Samples, in_order};
 use crate::watch;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +30,8 @@ pub(crate) struct Input {
     pub(crate) events: Vec<(f64, String, String)>,
     /// Figures that the target does not have, with the reason.
     pub(crate) absent: BTreeMap<String, String>,
+    /// The settings of a collection's target.
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
 /// Which columns are read: those for which this says so, by name and unit.
@@ -71,6 +73,7 @@ fn empty(dir: &Path, target: String, version: String) -> Input {
         late: (0, 0),
         events: Vec::new(),
         absent: BTreeMap::new(),
+        settings: BTreeMap::new(),
     }
 }
 
@@ -79,25 +82,38 @@ fn of_collection(dir: &Path, wanted: Wanted<'_>) -> Outcome<Input> {
     let mut input = empty(dir, archive.target, archive.version);
     input.late = (archive.late.len(), archive.late.iter().map(|(_, ms)| *ms).max().unwrap_or(0));
     (input.samples, input.events, input.absent) = (archive.samples, archive.events, archive.absent);
+    // A collection by hand may have no settings.
+    let settings = std::fs::read(dir.join(CONFIGURATION)).unwrap_or_default();
+    let settings = String::from_utf8_lossy(&settings);
+    input.settings = settings.lines().filter_map(|line| line.split_once(' ')).map(owned).collect();
     Ok(input)
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
 }
 
 /// Reads the flight recorder of a database, which another process may have open.
 fn of_recorder(dir: &Path) -> Outcome<Input> {
     let recording = watch::recording(dir)?;
     let mut input = empty(dir, dir.display().to_string(), "Millpond".to_owned());
-    let mut session = None;
-    for sample in recording.samples() {
-        let seconds = sample.unix_us as f64 / 1e6;
+    let (mut session, mut events) = (None, Vec::new());
+    for (at, sample) in recording.samples().enumerate() {
         if session.is_some_and(|before| before != sample.session) {
-            input.events.push((seconds, "opened".to_owned(), "counters begin again".to_owned()));
+            events.push((at, "opened", "counters begin again"));
         }
         session = Some(sample.session);
         if sample.after_gap {
-            input.events.push((seconds, "gap".to_owned(), "samples before it are damaged".to_owned()));
+            events.push((at, "gap", "samples before it are damaged"));
         }
-        input.samples.push(seconds, watch::schema_of_millpond(&sample.metrics));
+        input.samples.push(sample.unix_us as f64 / 1e6, watch::schema_of_millpond(&sample.metrics));
     }
+    // A clock may have been set while the database was closed.
+    in_order(&mut input.samples.seconds);
+    let event = |(at, what, why): (usize, &str, &str)| {
+        Some((*input.samples.seconds.get(at)?, what.to_owned(), why.to_owned()))
+    };
+    input.events = events.into_iter().filter_map(event).collect();
     input.absent = watch::absent_in_millpond();
     Ok(input)
 }

@@ -1,10 +1,11 @@
 //! What the flight recorder of a database has written, as a table of text or as CSV.
 
+use crate::units::show_date;
 use metrics::{CatalogEntry, MetricKind, catalog::CATALOG};
 use millpond::Snapshot;
 use millpond::inspect::{Recording, Sample};
 use std::fmt::Write;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What is shown.
 #[derive(Clone, Debug)]
@@ -189,8 +190,7 @@ fn write_line(columns: &[Column], interval: &Interval, csv: bool, text: &mut Str
 
 /// Returns a time as text, in UTC.
 pub(crate) fn time(unix_us: u64) -> String {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_us / 1_000_000);
-    humantime::format_rfc3339_seconds(time).to_string()
+    show_date(unix_us)
 }
 
 #[cfg(test)]

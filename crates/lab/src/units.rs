@@ -1,6 +1,6 @@
 //! Sizes and durations: parsing from the command line, and formatting for people.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Parses `--pool 512MiB`: digits with KiB, MiB, GiB or K, M, G, which mean the same (1024). Digits
 /// alone are bytes.
@@ -116,6 +116,22 @@ pub(crate) fn show_micros(us: f64) -> String {
     }
 }
 
+/// The last second that has a date of four digits for its year.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// Formats a moment, microseconds since 1970, in UTC: `2026-11-24T14:03:20Z`. `None` after the year
+/// 9999, which only a wrong clock or another unit gives.
+pub(crate) fn date(unix_us: u64) -> Option<String> {
+    let seconds = unix_us / 1_000_000;
+    (seconds <= LAST_SECOND)
+        .then(|| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string())
+}
+
+/// The same for people: without a date, the seconds.
+pub(crate) fn show_date(unix_us: u64) -> String {
+    date(unix_us).unwrap_or_else(|| format!("{} s after 1970", unix_us / 1_000_000))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,5 +209,14 @@ mod tests {
         assert_eq!(show_count(999.0), "999");
         assert_eq!(show_micros(3.25), "3.2 µs");
         assert_eq!(show_micros(1900.0), "1.9 ms");
+    }
+
+    /// The program panicked where a time was in milliseconds.
+    #[test]
+    fn a_moment_after_the_year_9999_has_no_date() {
+        assert_eq!(show_date(1_732_456_999_500_000), "2024-11-24T14:03:19Z");
+        assert_eq!(show_date(253_402_300_799_999_999), "9999-12-31T23:59:59Z");
+        assert_eq!(show_date(253_402_300_800_000_000), "253402300800 s after 1970");
+        assert_eq!(show_date(u64::MAX), "18446744073709 s after 1970");
     }
 }

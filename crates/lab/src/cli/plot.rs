@@ -63,6 +63,7 @@ impl Plot {
         if self.averages {
             print(&drawing.averages);
         }
+        print(&format!("{}\n", drawing.summary));
         let plots = drawing.files.len() - 1;
         print(&format!("{plots} {}, all in {page}\n", if plots == 1 { "plot" } else { "plots" }));
         Ok(())
@@ -70,14 +71,15 @@ impl Plot {
 
     /// Whether a column is read: for the views the schema, and what the workload said.
     fn wants(&self, name: &str, unit: &str) -> bool {
-        if !self.figures.is_empty() {
+        let summed = unit == crate::collect::WORKLOAD_UNIT || report::SUMMARY.contains(&name);
+        if !self.figures.is_empty() && !summed {
             let same = |figure: &String| {
                 figure.eq_ignore_ascii_case(name)
                     || figure.eq_ignore_ascii_case("checkpoint_age") && name == "checkpoint_age_bytes"
             };
             return self.figures.iter().any(same);
         }
-        unit == crate::collect::WORKLOAD_UNIT
+        summed
             || name.starts_with("pages_written_by_force.")
             || watch::FIGURES.iter().any(|figure| figure.name == name)
     }

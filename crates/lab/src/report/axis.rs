@@ -1,6 +1,6 @@
 //! Axes: which values get a grid line and a label.
 
-use crate::units::{show_count, show_micros, show_size};
+use crate::units::{date, show_count, show_micros, show_size};
 
 /// A limit above every counter.
 pub(crate) const MOST: f64 = 1e20;
@@ -149,6 +149,37 @@ impl Axis {
         }
     }
 
+    /// Makes a time axis from 0 to `end` seconds with the time of day, where 0 is `began` seconds
+    /// since 1970. `None` if that is too short, or is no date.
+    pub(crate) fn clock(began: f64, end: f64, wanted: f64) -> Option<Axis> {
+        const STEPS: [f64; 15] = [
+            1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0,
+            43200.0,
+        ];
+        let text = |t: f64| date(((began + t).round() * 1e6) as u64);
+        text(end)?;
+        let step = STEPS.into_iter().find(|step| end / step <= wanted).unwrap_or_else(|| {
+            let days = (end / wanted / 86_400.0).ceil();
+            86_400.0 * days
+        });
+        let first = (began / step).ceil() * step - began;
+        let times = (0..100).map(|i| first + f64::from(i) * step).take_while(|t| *t <= end * 1.0001);
+        let label = |t: f64| {
+            let date = text(t)?;
+            let (day, clock) = date.trim_end_matches('Z').split_once('T')?;
+            // Midnight is the day that begins.
+            Some(match clock {
+                "00:00:00" => day.get(5..)?.to_owned(),
+                clock if step < 60.0 => clock.to_owned(),
+                clock => clock.get(..5)?.to_owned(),
+            })
+        };
+        let ticks: Vec<(f64, String)> = times.map(|t| Some((t, label(t)?))).collect::<Option<_>>()?;
+        let caption = format!("UTC, {}", text(0.0)?.get(..10)?);
+        let enough = ticks.len() >= 2;
+        enough.then_some(Axis { low: 0.0, high: end, log: false, ticks, caption })
+    }
+
     /// Returns the position of `value`: 0 at the near end, 1 at the far end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let share = if self.log {
@@ -231,6 +262,28 @@ mod tests {
             ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s"]
         );
         assert!((axis.share(5_000.0) - 0.5).abs() < 1e-9);
+    }
+
+    /// Nobody could find what had happened at 14:03.
+    #[test]
+    fn axes_of_a_clock_have_whole_times_and_name_a_new_day() {
+        // 2026-11-24 14:02:57.
+        let began = 1_795_528_977.0;
+        let axis = Axis::clock(began, 300.0, 6.0).unwrap();
+        assert_eq!(labels(&axis), ["14:03", "14:04", "14:05", "14:06", "14:07"]);
+        assert_eq!((axis.ticks[0].0, axis.caption.as_str()), (3.0, "UTC, 2026-11-24"));
+        assert_eq!(
+            labels(&Axis::clock(began, 20.0, 6.0).unwrap()),
+            ["14:03:00", "14:03:05", "14:03:10", "14:03:15"]
+        );
+        let night = Axis::clock(began, 50_000.0, 8.0).unwrap();
+        assert_eq!(labels(&night), ["16:00", "18:00", "20:00", "22:00", "11-25", "02:00"]);
+        assert_eq!(
+            labels(&Axis::clock(began, 600_000.0, 4.0).unwrap()),
+            ["11-25", "11-27", "11-29", "12-01"]
+        );
+        assert_eq!(Axis::clock(began, 0.5, 6.0), None);
+        assert_eq!(Axis::clock(began * 1000.0, 300.0, 6.0), None);
     }
 
     #[test]

@@ -13,12 +13,15 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
     /// It is a limit, not a measured value.
     pub(crate) limit: bool,
+    /// The points are in percent of this value; none if they are values themselves.
+    pub(crate) whole: Option<(Measure, f64)>,
 }
 
 impl Series {
     /// Makes a series of measured values.
     pub(crate) fn new(label: impl Into<String>, points: Vec<Point>) -> Series {
-        Series { label: label.into(), points: points.into_iter().map(known).collect(), limit: false }
+        let points = points.into_iter().map(known).collect();
+        Series { label: label.into(), points, limit: false, whole: None }
     }
 
     /// Makes a series of a limit, or of another value to compare with.
@@ -29,6 +32,22 @@ impl Series {
     /// Returns the known values in order of time.
     pub(crate) fn known(&self) -> impl Iterator<Item = f64> {
         self.points.iter().filter_map(|(_, value)| *value)
+    }
+
+    /// Returns the series with each value in percent of the greatest one.
+    pub(crate) fn in_percent(&self, measure: Measure) -> Series {
+        let greatest = self.greatest().unwrap_or(0.0);
+        let share = |value: f64| if greatest > 0.0 { 100.0 * value / greatest } else { 0.0 };
+        let points = self.points.iter().map(|(t, value)| (*t, value.map(share))).collect();
+        Series { points, whole: Some((measure, greatest)), ..self.clone() }
+    }
+
+    /// Returns the value that a point stands for, and its measure.
+    pub(crate) fn real(&self, measure: Measure, value: f64) -> (Measure, f64) {
+        match self.whole {
+            Some((measure, whole)) => (measure, value / 100.0 * whole),
+            None => (measure, value),
+        }
     }
 
     /// Returns the greatest known value.
@@ -92,6 +111,9 @@ pub(crate) struct Chart {
     pub(crate) marks: Vec<Annotation>,
     /// The end of the time axis, the same for all plots of a page.
     pub(crate) end: f64,
+    /// When time 0 was, seconds since 1970; none if that is not known, or if lines began at
+    /// different times.
+    pub(crate) clock: Option<f64>,
 }
 
 /// A limit is drawn if it is at most so many times the greatest value. A higher one would make the
@@ -99,6 +121,12 @@ pub(crate) struct Chart {
 const LIMIT_IN_SIGHT: f64 = 3.0;
 
 impl Chart {
+    /// Formats the value that a point of a series stands for.
+    pub(crate) fn show(&self, series: &Series, value: f64) -> String {
+        let (measure, value) = series.real(self.measure, value);
+        measure.short(value)
+    }
+
     /// Removes limits that are too far above the values, and names them in the note.
     pub(crate) fn without_far_limits(mut self) -> Chart {
         let data = self.series.iter().filter(|s| !s.limit).filter_map(Series::greatest);
@@ -190,6 +218,7 @@ pub(super) mod tests {
             series,
             marks: Vec::new(),
             end: 10.0,
+            clock: None,
         }
     }
 

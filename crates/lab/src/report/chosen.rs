@@ -2,7 +2,7 @@
 
 use super::axis::Measure;
 use super::chart::{Chart, ChartStyle, Series};
-use super::views::{Drawn, Term, id_of, shortened};
+use super::views::{Drawn, Term, began, id_of};
 use crate::plot::Input;
 use crate::samples::ColumnKind;
 use std::borrow::Cow;
@@ -17,6 +17,7 @@ fn find<'i>(name: &str, input: &'i Input) -> Option<(&'i String, ColumnKind, &'i
 /// Returns a plot for each of some figures. An error names a figure that no input has.
 pub(super) fn chosen(inputs: &[Input], names: &[String]) -> Result<Vec<Drawn>, String> {
     let end = inputs.iter().map(|input| input.samples.end()).fold(0.0, f64::max);
+    let clock = if let [input] = inputs { began(input) } else { None };
     let drawn = |name: &String| {
         let (mut series, mut sums, mut known) = (Vec::new(), Vec::new(), None);
         for input in inputs {
@@ -27,7 +28,7 @@ pub(super) fn chosen(inputs: &[Input], names: &[String]) -> Result<Vec<Drawn>, S
             };
             known = known.or(Some((figure.clone(), kind, unit.to_owned())));
             let label = if inputs.len() == 1 { figure } else { &input.label };
-            series.push(Series::new(shortened(label), term.points(&input.samples)));
+            series.push(Series::new(label, term.points(&input.samples)));
             sums.push(term.sum(&input.samples));
         }
         let (figure, kind, unit) = known.ok_or_else(|| absence(name, inputs))?;
@@ -35,7 +36,7 @@ pub(super) fn chosen(inputs: &[Input], names: &[String]) -> Result<Vec<Drawn>, S
         let (id, measure) = (Cow::Owned(id_of(&figure)), measure_of(kind, &unit));
         let style = ChartStyle::Lines;
         Ok(Drawn {
-            chart: Chart { id, title: figure, note, measure, style, series, marks: Vec::new(), end },
+            chart: Chart { id, title: figure, note, measure, style, series, marks: Vec::new(), end, clock },
             sums,
         })
     };
@@ -75,15 +76,13 @@ pub(super) fn single(plots: &[Drawn]) -> Drawn {
         let lines = drawn.chart.series.iter().filter(|series| !series.limit);
         for (line, sum) in lines.zip(&drawn.sums) {
             let greatest = line.greatest().unwrap_or(0.0);
-            let share = |value: f64| if greatest > 0.0 { 100.0 * value / greatest } else { 0.0 };
-            let points = line.points.iter().map(|(t, value)| (*t, value.map(share))).collect();
             let name = if several(drawn) {
                 format!("{} {}", drawn.chart.id, line.label)
             } else {
                 line.label.clone()
             };
             greatests.push(format!("{name} {}", drawn.chart.measure.short(greatest)));
-            series.push(Series::new(shortened(&name), points));
+            series.push(Series { label: name, ..line.in_percent(drawn.chart.measure) });
             sums.push(*sum);
         }
     }
@@ -96,6 +95,7 @@ pub(super) fn single(plots: &[Drawn]) -> Drawn {
         series,
         marks: Vec::new(),
         end,
+        clock: plots.first().and_then(|drawn| drawn.chart.clock),
     };
     Drawn { chart, sums }
 }

@@ -130,6 +130,7 @@ impl CrashReport<'_> {
             series,
             marks: Vec::new(),
             end: self.samples.end(),
+            clock: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::axis::Measure;
 use super::chart::{Chart, ChartStyle, Series};
-use super::page::{Origin, Page, Table};
+use super::page::{Origin, Page, Table, columns};
 use super::plot::Plot;
 use super::{dir, svg};
 use crate::result::RunResult;
@@ -74,6 +74,7 @@ impl LawsReport<'_> {
             series: self.sides.iter().map(series).collect(),
             marks: Vec::new(),
             end: end as f64,
+            clock: None,
         }
     }
 
@@ -81,7 +82,7 @@ impl LawsReport<'_> {
         Table {
             caption: "Stops are operations that had to wait for the checkpoint. Delays and stops together, of all threads, make the time.".to_owned(),
             names: 1,
-            columns: vec![
+            columns: columns(&[
                 "law",
                 "commits a second",
                 "median second",
@@ -93,7 +94,7 @@ impl LawsReport<'_> {
                 "longest",
                 "stops",
                 "delayed or stopped",
-            ],
+            ]),
             rows: self.sides.iter().map(row).collect(),
         }
     }

@@ -3,12 +3,13 @@
 //!
 //! `chart` is a plot as data; `svg`, `histogram` and `timeline` draw; `axis` makes scales and
 //! labels; `plot` is their common trait; `page` assembles the page; `run`, `crash`, `laws` and
-//! `watched`, with its `views` and `chosen`, define the contents. All of these are pure. Only `dir`
-//! accesses the files of a report, and `machine` reads facts about the machine.
+//! `watched`, with its `views`, `chosen` and `compared`, define the contents. All of these are
+//! pure. Only `dir` accesses the files of a report, and `machine` reads facts about the machine.
 
 mod axis;
 mod chart;
 mod chosen;
+mod compared;
 mod crash;
 mod dir;
 mod histogram;
@@ -23,6 +24,7 @@ mod timeline;
 mod views;
 mod watched;
 
+pub(crate) use compared::SUMMARY;
 pub(crate) use crash::CrashReport;
 pub(crate) use dir::ReportDir;
 pub(crate) use laws::LawsReport;

@@ -10,6 +10,13 @@
     }
     return low > 0 && t - times[low - 1] < times[low] - t ? low - 1 : low;
   }
+  // The time of day, in UTC and where the reader is; without a clock the seconds.
+  function time(data, t) {
+    if (data.began === null) { return t.toFixed(data.end < 10 ? 1 : 0) + " s"; }
+    var date = new Date((data.began + t) * 1000);
+    var utc = date.toISOString().slice(11, 19), here = date.toTimeString().slice(0, 8);
+    return utc + " UTC" + (here === utc ? "" : " (" + here + " here)");
+  }
   function at(t) {
     plots.forEach(function (plot) {
       plot.lines.forEach(function (line) {
@@ -20,9 +27,9 @@
       var parts = plot.data.series.map(function (series) {
         if (!series.t.length) { return ""; }
         var value = series.v[nearest(series.t, t)];
-        return series.n + " " + (value === null ? "–" : show[plot.data.unit](value));
+        return series.n + " " + (value === null ? "–" : show[series.u](value));
       });
-      plot.read.textContent = t.toFixed(plot.data.end < 10 ? 1 : 0) + " s:  " + parts.filter(Boolean).join("  ·  ");
+      plot.read.textContent = time(plot.data, t) + ":  " + parts.filter(Boolean).join("  ·  ");
     });
   }
   document.querySelectorAll("figure.time").forEach(function (figure) {

@@ -57,7 +57,7 @@ pub(crate) struct Table {
     /// How many columns hold names.
     pub(crate) names: usize,
     /// The columns.
-    pub(crate) columns: Vec<&'static str>,
+    pub(crate) columns: Vec<String>,
     /// The rows, with a cell for each column.
     pub(crate) rows: Vec<Vec<String>>,
 }
@@ -65,8 +65,7 @@ pub(crate) struct Table {
 impl Table {
     /// Returns the table as text: names to the left, numbers to the right.
     pub(crate) fn text(&self) -> String {
-        let heading: Vec<String> = self.columns.iter().map(|column| (*column).to_owned()).collect();
-        let lines = || std::iter::once(&heading).chain(&self.rows);
+        let lines = || std::iter::once(&self.columns).chain(&self.rows);
         let width = |at: usize| lines().map(|cells| cells[at].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
@@ -83,6 +82,11 @@ impl Table {
         }
         out
     }
+}
+
+/// Returns the columns of a table.
+pub(crate) fn columns(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// A page that is built from top to bottom.
@@ -133,14 +137,14 @@ impl Page {
     pub(crate) fn chart(&mut self, chart: &Chart) {
         self.begin_figure("time", chart);
         let rows = chart.series.iter().filter_map(|series| {
-            let figures = series.summary()?.map(|v| chart.measure.short(v));
+            let figures = series.summary()?.map(|v| chart.show(series, v));
             Some([series.label.clone()].into_iter().chain(figures).collect())
         });
         self.body.push_str("<details><summary>Figures</summary>");
         self.table(&Table {
             caption: String::new(),
             names: 1,
-            columns: vec!["", "least", "median", "mean", "greatest"],
+            columns: columns(&["", "least", "median", "mean", "greatest"]),
             rows: rows.collect(),
         });
         let _ = writeln!(

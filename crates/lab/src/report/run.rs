@@ -3,7 +3,7 @@
 use super::axis::Measure;
 use super::chart::{Annotation, Chart, ChartStyle, Series};
 use super::histogram::{self, Histogram};
-use super::page::{Headline, Origin, Page, Table};
+use super::page::{Headline, Origin, Page, Table, columns};
 use super::plot::Plot;
 use super::{dir, svg};
 use crate::driver::Measured;
@@ -186,6 +186,7 @@ impl RunReport<'_> {
             series,
             marks: Vec::new(),
             end: self.samples().end().max(self.result.tps_per_second.len() as f64),
+            clock: None,
         }
     }
 
@@ -417,7 +418,9 @@ impl RunReport<'_> {
         Table {
             caption: "Waiters are the threads that waited for a sync, in all and for each sync.".to_owned(),
             names: 2,
-            columns: vec!["reason", "file", "count", "a second", "mean", "p99", "longest", "waiters", "each"],
+            columns: columns(&[
+                "reason", "file", "count", "a second", "mean", "p99", "longest", "waiters", "each",
+            ]),
             rows: rows.collect(),
         }
     }
@@ -448,7 +451,7 @@ impl RunReport<'_> {
                 show_count(figures.doublewrite_pages as f64)
             ),
             names: 1,
-            columns: vec!["cause", "pages", "I/Os", "pages per I/O"],
+            columns: columns(&["cause", "pages", "I/Os", "pages per I/O"]),
             rows,
         }
     }

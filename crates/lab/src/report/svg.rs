@@ -18,8 +18,18 @@ pub(crate) const POINTS: usize = 500;
 /// The style sheet of plots, for their files and for the page.
 pub(crate) const STYLE: &str = include_str!("plot.css");
 
-/// How many styles of series there are. The caller joins series if there are more.
+/// How many styles of areas there are. The caller joins series if there are more.
 pub(crate) const LOOKS: usize = 6;
+/// How many styles of lines there are; then they begin again.
+const LINE_LOOKS: usize = 12;
+/// The most characters of a name above a narrow plot.
+const NARROW_NAME: usize = 44;
+/// The least right end of a wide plot, however long the names beside it are.
+const LEAST_RIGHT: f64 = 340.0;
+/// From the right end of a plot to the names beside it.
+const TO_NAMES: f64 = 31.0;
+/// The height of a name beside a plot.
+const NAME_HEIGHT: f64 = 15.0;
 
 /// The format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +78,23 @@ impl Layout {
                 }
             }
         }
+    }
+
+    /// Makes room for names beside the plot: to the right, and below each other.
+    fn with_names(mut self, names: &[String]) -> Layout {
+        let widest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
+        if self.right + TO_NAMES + widest > self.width + 8.0 {
+            self.right = (self.width - TO_NAMES - widest).max(LEAST_RIGHT);
+        }
+        let missing = NAME_HEIGHT * names.len().saturating_sub(1) as f64 - (self.bottom - self.top);
+        self.bottom += missing.max(0.0);
+        self.height += missing.max(0.0);
+        self
+    }
+
+    /// Returns how many characters of a name fit beside the plot.
+    fn name_room(&self) -> usize {
+        ((self.width + 8.0 - self.right - TO_NAMES) / width("x")) as usize
     }
 
     pub(super) fn x(&self, axis: &Axis, value: f64) -> f64 {
@@ -163,7 +190,7 @@ impl Plot for Chart {
         let mut out = self.note.clone();
         for series in &self.series {
             let Some([least, median, _, greatest]) = series.summary() else { continue };
-            let show = |v| self.measure.short(v);
+            let show = |v| self.show(series, v);
             let _ = write!(
                 out,
                 " {}: from {} to {}, median {}.",
@@ -184,13 +211,31 @@ impl Plot for Chart {
             layout.height -= layout.bottom - layout.top - FLAT;
             layout.bottom = layout.top + FLAT;
         }
-        let x = Axis::time(self.end, if format == Format::Wide { 8.0 } else { 4.0 });
+        if format == Format::Wide {
+            let known = self.series.iter().filter(|series| series.known().next().is_some());
+            let names: Vec<String> = known.map(|series| name_of(self, series)).collect();
+            layout = layout.with_names(&names);
+        }
+        let wanted = if format == Format::Wide { 8.0 } else { 4.0 };
+        let clock = self.clock.and_then(|began| Axis::clock(began, self.end, wanted));
+        let x = clock.unwrap_or_else(|| Axis::time(self.end, wanted));
         let mut y = value_axis(self);
         if is_flat(self) {
             y.ticks.truncate(1);
         }
         let mut out = String::new();
         layout.axes(&mut out, &x, &y);
+        if !x.caption.is_empty() {
+            // Beside the labels, or below them where there is no room beside.
+            let (class, at, below) = match format {
+                Format::Wide => ("tick end", layout.width - 2.0, layout.bottom + 17.0),
+                Format::Narrow => ("tick", 2.0, layout.bottom + 17.0 + KEY_LINE),
+            };
+            if format == Format::Narrow {
+                layout.height += KEY_LINE;
+            }
+            text(&mut out, class, at, below, &x.caption);
+        }
         if self.style == ChartStyle::Stacked {
             draw_stack(&mut out, self, &layout, &x, &y);
         } else {
@@ -227,7 +272,8 @@ fn looks(chart: &Chart) -> impl Iterator<Item = (String, &Series)> {
     chart.series.iter().map(move |series| {
         let (count, kind) = if series.limit { (&mut limits, "limit l") } else { (&mut data, "line s") };
         *count += 1;
-        (format!("{kind}{}", (*count - 1) % LOOKS + 1), series)
+        let looks = if series.limit || chart.style == ChartStyle::Stacked { LOOKS } else { LINE_LOOKS };
+        (format!("{kind}{}", (*count - 1) % looks + 1), series)
     })
 }
 
@@ -349,11 +395,11 @@ fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut places: Vec<f64> = names.iter().map(|name| name.0).collect();
-    spread(&mut places, 15.0, layout.top, layout.bottom);
+    spread(&mut places, NAME_HEIGHT, layout.top, layout.bottom);
     for (place, (_, look, label)) in places.into_iter().zip(names) {
         let x = layout.right + 8.0;
         sample(out, &look, x, place);
-        text(out, "label", x + 23.0, place + 4.0, &label);
+        text(out, "label", x + 23.0, place + 4.0, &shortened(&label, layout.name_room()));
     }
 }
 
@@ -363,6 +409,16 @@ fn name_of(chart: &Chart, series: &Series) -> String {
         Some(last) if series.limit => format!("{} {}", series.label, chart.measure.short(last)),
         _ => series.label.clone(),
     }
+}
+
+/// Shortens a name in its middle to `most` characters.
+fn shortened(name: &str, most: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
+        return name.to_owned();
+    }
+    let (front, back) = (most / 2, (most - most / 2).saturating_sub(1));
+    letters[..front].iter().chain(&['…']).chain(&letters[letters.len() - back..]).collect()
 }
 
 /// Draws a sample of a style: a short line or a small rectangle.
@@ -399,7 +455,8 @@ pub(super) type Keys = Vec<Vec<(f64, String, String)>>;
 fn keys_of(chart: &Chart) -> Keys {
     let stacked = chart.style == ChartStyle::Stacked;
     let known = looks(chart).filter(|(_, series)| series.known().next().is_some());
-    keys(known.map(|(look, s)| (if stacked { area(&look) } else { look }, name_of(chart, s))))
+    let name = |series| shortened(&name_of(chart, series), NARROW_NAME);
+    keys(known.map(|(look, s)| (if stacked { area(&look) } else { look }, name(s))))
 }
 
 /// Arranges styles and names in as many lines as they need.
@@ -440,14 +497,15 @@ pub(crate) fn points_json(chart: &Chart) -> String {
         .iter()
         .filter(|series| !series.limit)
         .map(|series| {
+            let real = |v: f64| round(series.real(chart.measure, v).1);
             let (t, v): (Vec<f64>, Vec<Option<f64>>) =
-                series.points.iter().map(|(t, v)| (round(*t), v.map(round))).unzip();
-            serde_json::json!({ "n": series.label, "t": t, "v": v })
+                series.points.iter().map(|(t, v)| (round(*t), v.map(real))).unzip();
+            let unit = series.real(chart.measure, 0.0).0.script_name();
+            serde_json::json!({ "n": series.label, "u": unit, "t": t, "v": v })
         })
         .collect();
-    let unit = chart.measure.script_name();
     // Inside a script element only its end tag has a meaning.
-    serde_json::json!({ "end": chart.end, "unit": unit, "series": series })
+    serde_json::json!({ "end": chart.end, "began": chart.clock, "series": series })
         .to_string()
         .replace('<', "\\u003c")
 }
@@ -469,6 +527,27 @@ mod tests {
         assert!(places[0] >= 20.0 && places[5] <= 172.0, "{places:?}");
         assert!((places[3] - 100.0).abs() < 1e-9, "what stands free stays: {places:?}");
         spread(&mut [], 15.0, 0.0, 1.0);
+    }
+
+    /// Names were cut to "innodb_buf…ges_dirty", and those of many lines ran over the edge.
+    #[test]
+    fn long_and_many_names_have_room() {
+        let base = || Layout::new(Format::Wide, 0);
+        let name = "innodb_buffer_pool_pages_dirty".to_owned();
+        assert_eq!(base().with_names(&["commits".to_owned()]).right, base().right);
+        let long = base().with_names(std::slice::from_ref(&name));
+        assert!(long.right < base().right && long.name_room() >= name.len(), "{long:?}");
+        let endless = base().with_names(&["x".repeat(200)]);
+        assert_eq!(endless.right, LEAST_RIGHT);
+        assert!(shortened(&"x".repeat(200), endless.name_room()).chars().count() <= endless.name_room());
+        let many = base().with_names(&vec![name; 25]);
+        let mut places: Vec<f64> = vec![many.bottom; 25];
+        spread(&mut places, NAME_HEIGHT, many.top, many.bottom);
+        assert!(
+            places[0] >= many.top && places[24] <= many.bottom && many.height > many.bottom,
+            "{places:?}"
+        );
+        assert_eq!(shortened("innodb_buffer_pool_pages_dirty", 20), "innodb_buf…ges_dirty");
     }
 
     #[test]

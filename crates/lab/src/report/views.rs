@@ -9,8 +9,6 @@ use std::borrow::Cow;
 
 /// The most members of a family that are drawn; all others are added up.
 const MEMBERS: usize = super::svg::LOOKS - 1;
-/// The longest name that fits beside a plot, characters.
-const LABEL: usize = 20;
 /// Seconds of an hour.
 const HOUR: f64 = 3600.0;
 
@@ -318,7 +316,7 @@ fn lines_of(view: &View, inputs: &[Input]) -> Vec<(String, Term)> {
                     names.push(name);
                 }
             }
-            names.into_iter().map(|name| (shortened(name), Term::Level(Cow::Owned(name.clone())))).collect()
+            names.into_iter().map(|name| (name.clone(), Term::Level(Cow::Owned(name.clone())))).collect()
         }
     }
 }
@@ -347,7 +345,7 @@ fn of_one(view: &View, input: &Input) -> Option<Drawn> {
             view.title.to_owned(),
             view.style,
             series,
-            input.samples.end(),
+            (input.samples.end(), began(input)),
         ),
         sums,
     })
@@ -362,7 +360,7 @@ fn of_several(view: &View, inputs: &[Input]) -> Vec<Drawn> {
         for input in inputs {
             let points = term.points(&input.samples);
             if is_known(&points) {
-                series.push(Series::new(shortened(&input.label), points));
+                series.push(Series::new(&input.label, points));
                 sums.push(term.sum(&input.samples));
             }
         }
@@ -376,7 +374,7 @@ fn of_several(view: &View, inputs: &[Input]) -> Vec<Drawn> {
         };
         // The limits of all would hide the lines; those of the first are named.
         series.extend(limits(view, &inputs[0]));
-        Some(Drawn { chart: chart(view, id, title, ChartStyle::Lines, series, end), sums })
+        Some(Drawn { chart: chart(view, id, title, ChartStyle::Lines, series, (end, None)), sums })
     };
     lines.into_iter().filter_map(drawn).collect()
 }
@@ -395,27 +393,22 @@ fn chart(
     title: String,
     style: ChartStyle,
     series: Vec<Series>,
-    end: f64,
+    (end, clock): (f64, Option<f64>),
 ) -> Chart {
     let note = view.note.to_owned();
-    Chart { id, title, note, measure: view.measure, style, series, marks: Vec::new(), end }
+    Chart { id, title, note, measure: view.measure, style, series, marks: Vec::new(), end, clock }
         .without_far_limits()
+}
+
+/// Returns when time 0 of an input was, if that is known.
+pub(super) fn began(input: &Input) -> Option<f64> {
+    Some(input.began).filter(|began| *began > 0.0)
 }
 
 /// Makes a name of a file: lower-case letters, digits and hyphens.
 pub(super) fn id_of(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(plain).collect()
-}
-
-/// Shortens a name in its middle, so that it fits beside a plot.
-pub(super) fn shortened(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    if letters.len() <= LABEL {
-        return name.to_owned();
-    }
-    let (front, back) = (LABEL / 2, LABEL - LABEL / 2 - 1);
-    letters[..front].iter().chain(&['…']).chain(&letters[letters.len() - back..]).collect()
 }
 
 #[cfg(test)]
@@ -498,12 +491,5 @@ pub(super) mod tests {
               after: 100
         "#]]
         .assert_eq(&show(&plots));
-    }
-
-    #[test]
-    fn long_names_are_shortened_in_their_middle() {
-        assert_eq!(shortened("commits"), "commits");
-        let short = shortened("innodb_buffer_pool_pages_dirty");
-        assert_eq!((short.as_str(), short.chars().count()), ("innodb_buf…ges_dirty", LABEL));
     }
 }

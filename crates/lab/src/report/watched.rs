@@ -1,13 +1,12 @@
 //! The report of `millpond plot`: views of collections and recordings, or a comparison of them.
 
 use super::chart::{ChartStyle, Series};
-use super::page::{Headline, Page, Table};
+use super::page::{Headline, Page, Table, columns};
 use super::plot::Plot;
 use super::views::{self, Drawn};
-use super::{chosen, dir, svg};
+use super::{chosen, compared, dir, svg};
 use crate::plot::Input;
-use crate::units::{show_count, show_size};
-use std::time::{Duration, SystemTime};
+use crate::units::{show_count, show_date, show_size};
 
 /// The data of a report.
 #[derive(Debug)]
@@ -36,6 +35,8 @@ pub(crate) struct Drawing {
     pub(crate) files: Vec<(String, String)>,
     /// Average, deviation and sum of each line, as text.
     pub(crate) averages: String,
+    /// A row of figures for each input, and the settings that differ, as text.
+    pub(crate) summary: String,
 }
 
 impl WatchedReport<'_> {
@@ -48,10 +49,10 @@ impl WatchedReport<'_> {
         if plots.is_empty() {
             return Err("none of the inputs has a figure of any view".to_owned());
         }
+        let averages = averages(&plots);
         if self.single {
             plots = vec![chosen::single(&plots)];
         }
-        let averages = averages(&plots);
         if self.averages {
             plots.iter_mut().for_each(add_averages);
         }
@@ -67,6 +68,7 @@ impl WatchedReport<'_> {
         if let [input] = self.inputs {
             page.headlines(&headlines(input));
         }
+        let summary = self.compare(&mut page);
         page.section("Over time");
         charts.iter().for_each(|chart| page.chart(chart));
         page.section("Averages");
@@ -80,7 +82,7 @@ impl WatchedReport<'_> {
         page.files("Other files:", &names);
         let foot = concat!("Millpond ", env!("CARGO_PKG_VERSION"), ".");
         files.push((dir::PAGE.to_owned(), page.finish(foot)));
-        Ok(Drawing { files, averages: averages.text() })
+        Ok(Drawing { files, averages: averages.text(), summary })
     }
 
     fn lead(&self) -> String {
@@ -96,18 +98,43 @@ impl WatchedReport<'_> {
         }
     }
 
+    /// Adds a row of figures for each input, and the settings that differ. Returns them as text.
+    fn compare(&self, page: &mut Page) -> String {
+        let summary = compared::summary(self.inputs);
+        page.section("In figures");
+        page.table(&summary);
+        let mut text = summary.text();
+        match compared::differences(self.inputs) {
+            None => {}
+            Some((_, rows)) if rows.is_empty() => {
+                page.paragraph("The settings of the collections are the same.");
+                text += "the settings are the same\n";
+            }
+            Some((columns, rows)) => {
+                page.section("Settings that differ");
+                let table = Table { caption: String::new(), names: columns.len(), columns, rows };
+                page.table(&table);
+                text = format!("{text}\n{}", table.text());
+            }
+        }
+        text
+    }
+
     fn warnings(&self, page: &mut Page) {
         for input in self.inputs {
             let (late, most) = input.late;
             if late > 0 {
                 page.warning(&format!("{}: {late} samples were late, by up to {most} ms.", input.label));
             }
-            let gone = input.events.iter().filter(|(_, event, _)| event == "gone").count();
-            if gone > 0 {
-                page.warning(&format!(
-                    "{}: the target was gone {gone} times; the lines have gaps there.",
-                    input.label
-                ));
+            for (event, what) in [("gone", "the target was gone"), ("refused", "the target refused a sample")]
+            {
+                let times = input.events.iter().filter(|(_, other, _)| other == event).count();
+                if times > 0 {
+                    page.warning(&format!(
+                        "{}: {what} {times} times; the lines have gaps there.",
+                        input.label
+                    ));
+                }
             }
         }
     }
@@ -118,13 +145,15 @@ impl WatchedReport<'_> {
             .iter()
             .flat_map(|input| input.events.iter().map(move |event| (input, event)))
             .map(|(input, (at, event, why))| {
-                vec![input.label.clone(), length(*at), event.clone(), why.clone()]
+                let clock = views::began(input)
+                    .map_or_else(String::new, |began| show_date(((began + at) * 1e6) as u64));
+                vec![input.label.clone(), clock, length(*at), event.clone(), why.clone()]
             })
             .collect();
         if !rows.is_empty() {
             page.section("What happened");
-            let columns = vec!["input", "at", "what", "why"];
-            page.table(&Table { caption: String::new(), names: 4, columns, rows });
+            let columns = columns(&["input", "when", "after", "what", "why"]);
+            page.table(&Table { caption: String::new(), names: 5, columns, rows });
         }
     }
 
@@ -153,13 +182,13 @@ fn averages(plots: &[Drawn]) -> Table {
     for drawn in plots {
         for (series, sum) in measured(drawn) {
             let Some((mean, deviation, zero)) = statistics(series) else { continue };
-            let show = |value| drawn.chart.measure.short(value);
+            let show = |value| drawn.chart.show(series, value);
             rows.push(vec![
                 drawn.chart.title.clone(),
                 series.label.clone(),
                 show(mean),
                 show(deviation),
-                sum.map_or_else(String::new, |sum| sum_of(drawn, sum)),
+                sum.map_or_else(String::new, |sum| sum_of(drawn, series, sum)),
                 show_count(zero as f64),
             ]);
         }
@@ -167,7 +196,7 @@ fn averages(plots: &[Drawn]) -> Table {
     Table {
         caption: "Sum is how much a counter grew in all.".to_owned(),
         names: 2,
-        columns: vec!["plot", "line", "average", "deviation", "sum", "samples at 0"],
+        columns: columns(&["plot", "line", "average", "deviation", "sum", "samples at 0"]),
         rows,
     }
 }
@@ -177,8 +206,8 @@ fn measured(drawn: &Drawn) -> impl Iterator<Item = (&Series, Option<f64>)> {
     drawn.chart.series.iter().filter(|series| !series.limit).zip(drawn.sums.iter().copied())
 }
 
-fn sum_of(drawn: &Drawn, sum: f64) -> String {
-    let bytes = drawn.chart.measure.script_name().starts_with("bytes");
+fn sum_of(drawn: &Drawn, series: &Series, sum: f64) -> String {
+    let bytes = series.real(drawn.chart.measure, 0.0).0.script_name().starts_with("bytes");
     if bytes { show_size(sum) } else { show_count(sum) }
 }
 
@@ -188,8 +217,8 @@ fn add_averages(drawn: &mut Drawn) {
     let (mut texts, mut means) = (Vec::new(), Vec::new());
     for (series, sum) in measured(drawn) {
         let Some((mean, deviation, _)) = statistics(series) else { continue };
-        let show = |value| drawn.chart.measure.short(value);
-        let sum = sum.map_or_else(String::new, |sum| format!(", sum {}", sum_of(drawn, sum)));
+        let show = |value| drawn.chart.show(series, value);
+        let sum = sum.map_or_else(String::new, |sum| format!(", sum {}", sum_of(drawn, series, sum)));
         texts.push(format!("{}: average {}, deviation {}{sum}.", series.label, show(mean), show(deviation)));
         means.push(mean);
     }
@@ -264,8 +293,7 @@ fn length(seconds: f64) -> String {
 }
 
 fn began(input: &Input) -> Option<String> {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(input.began as u64);
-    (input.began > 0.0).then(|| format!("{}", humantime::format_rfc3339_seconds(time)))
+    views::began(input).map(|began| show_date((began * 1e6) as u64))
 }
 
 #[cfg(test)]
@@ -335,6 +363,43 @@ mod tests {
         }
         let without = report(&inputs).draw().unwrap().files;
         assert!(without.iter().all(|(name, text)| name == dir::PAGE || !text.contains("deviation")));
+    }
+
+    /// The averages of lines in one plot were percents of their greatest value, and their names
+    /// were cut, in the table too.
+    #[test]
+    fn all_lines_in_one_plot_have_real_averages_and_whole_names() {
+        let mut one = input("one", 2.0);
+        let column = one.samples.columns.remove("dirty_pages").unwrap();
+        one.samples.columns.insert("innodb_buffer_pool_pages_dirty".to_owned(), column);
+        one.began = 1_795_528_977.0;
+        let inputs = [one];
+        let figures = ["Checkpoint_age", "tps", "Innodb_buffer_pool_pages_dirty"].map(str::to_owned);
+        let drawing = WatchedReport { figures: &figures, single: true, averages: true, ..report(&inputs) }
+            .draw()
+            .unwrap();
+        expect![[r#"
+            plot                            line                            average  deviation  sum  samples at 0
+            checkpoint_age_bytes            checkpoint_age_bytes            1.9 MiB    1.6 MiB                  1
+            tps                             tps                                  14          0                  0
+            innodb_buffer_pool_pages_dirty  innodb_buffer_pool_pages_dirty       20       16.3                  1
+        "#]]
+        .assert_eq(&drawing.averages);
+        let [(name, svg), (_, page)] = &drawing.files[..] else { panic!("one plot") };
+        assert_eq!(name, "all.svg");
+        for text in [
+            "innodb_buffer_pool_pages_dirty: average 20, deviation 16.3.",
+            ">innodb_buffer_pool_pages_dirty</text>",
+            "UTC, 2026-11-24",
+        ] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        // The table below the plot, and what the script shows at the pointer.
+        for text in
+            ["<td>0</td><td>20</td><td>20</td><td>40</td>", "\"u\":\"bytes\",\"v\":[0.0,2000000.0,4000000.0]"]
+        {
+            assert!(page.contains(text), "{text}: {page}");
+        }
     }
 
     #[test]

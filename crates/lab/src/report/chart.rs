@@ -35,8 +35,7 @@ impl Series {
     }
 
     /// Returns the series with each value in percent of the greatest one.
-    pub(crate) fn in_percent(&self, measure: Measure) -> Series {
-        let greatest = self.greatest().unwrap_or(0.0);
+    pub(crate) fn in_percent(&self, measure: Measure, greatest: f64) -> Series {
         let share = |value: f64| if greatest > 0.0 { 100.0 * value / greatest } else { 0.0 };
         let points = self.points.iter().map(|(t, value)| (*t, value.map(share))).collect();
         Series { points, whole: Some((measure, greatest)), ..self.clone() }

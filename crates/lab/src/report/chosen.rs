@@ -67,22 +67,25 @@ fn measure_of(kind: ColumnKind, unit: &str) -> Measure {
     }
 }
 
-/// Joins plots into one: each line in percent of its greatest value.
-pub(super) fn single(plots: &[Drawn]) -> Drawn {
+/// Joins plots into one: each line in percent of its greatest value. With several inputs a plot has
+/// a line for each, and these have one scale: else the lines of a large and a small log look alike.
+pub(super) fn single(plots: &[Drawn], several_inputs: bool) -> Drawn {
     let end = plots.iter().map(|drawn| drawn.chart.end).fold(0.0, f64::max);
     let several = |drawn: &Drawn| drawn.chart.series.iter().filter(|series| !series.limit).count() > 1;
     let (mut series, mut sums, mut greatests) = (Vec::new(), Vec::new(), Vec::<String>::new());
     for drawn in plots {
         let lines = drawn.chart.series.iter().filter(|series| !series.limit);
-        for (line, sum) in lines.zip(&drawn.sums) {
-            let greatest = line.greatest().unwrap_or(0.0);
+        for (line, sum) in lines.clone().zip(&drawn.sums) {
+            let of_all = lines.clone().filter_map(Series::greatest).fold(0.0, f64::max);
+            let greatest = if several_inputs { of_all } else { line.greatest().unwrap_or(0.0) };
             let name = if several(drawn) {
-                format!("{} {}", drawn.chart.id, line.label)
+                let plot = if several_inputs { &drawn.chart.title } else { &*drawn.chart.id };
+                format!("{plot} {}", line.label)
             } else {
                 line.label.clone()
             };
             greatests.push(format!("{name} {}", drawn.chart.measure.short(greatest)));
-            series.push(Series { label: name, ..line.in_percent(drawn.chart.measure) });
+            series.push(Series { label: name, ..line.in_percent(drawn.chart.measure, greatest) });
             sums.push(*sum);
         }
     }
@@ -112,7 +115,7 @@ mod tests {
         let inputs = [input("one", 1.0)];
         let names = ["Checkpoint_age", "COMMITS", "tps"].map(str::to_owned);
         let plots = chosen(&inputs, &names).unwrap();
-        let text = show(&plots) + &show(&[single(&plots)]);
+        let text = show(&plots) + &show(&[single(&plots, false)]);
         expect![[r#"
             checkpoint_age_bytes (checkpoint-age-bytes)
               checkpoint_age_bytes: 1.9 MiB
@@ -126,6 +129,18 @@ mod tests {
               tps: 100
         "#]]
         .assert_eq(&text);
+        // Two directories have one scale.
+        let two = [input("small", 1.0), input("large", 4.0)];
+        expect![[r#"
+            All figures in one (all)
+              checkpoint_age_bytes small: 25
+              checkpoint_age_bytes large: 100
+              commits small: 25, sum 200
+              commits large: 100, sum 800
+              tps small: 25
+              tps large: 100
+        "#]]
+        .assert_eq(&show(&[single(&chosen(&two, &names).unwrap(), true)]));
         assert!(chosen(&inputs, &["x".to_owned()]).unwrap_err().contains("there is no figure x"));
         let why = chosen(&inputs, &["log_fsyncs".to_owned()]).unwrap_err();
         assert_eq!(why, "there is no figure log_fsyncs: not shown");

@@ -51,7 +51,7 @@ impl WatchedReport<'_> {
         }
         let averages = averages(&plots);
         if self.single {
-            plots = vec![chosen::single(&plots)];
+            plots = vec![chosen::single(&plots, self.inputs.len() > 1)];
         }
         if self.averages {
             plots.iter_mut().for_each(add_averages);

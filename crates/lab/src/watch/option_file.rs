@@ -417,7 +417,7 @@ mod tests {
                     assert_eq!(ours.to_string(), theirs.to_string(), "{seed}: {said}: {text}");
                 }
                 Err(why) => {
-                    assert!(!theirs.status.success(), "{seed}: only this program says: {why}: {text}")
+                    assert!(!theirs.status.success(), "{seed}: only this program says: {why}: {text}");
                 }
             }
         }

@@ -16,13 +16,15 @@ use entry::Entry;
 use std::fmt::Write;
 
 /// The files, in the order in which they are listed.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     ("The redo log", include_str!("log.txt")),
     ("Writing pages", include_str!("flushing.txt")),
     ("The buffer pool", include_str!("pool.txt")),
     ("Threads, undo, locks", include_str!("threads.txt")),
     ("The binary log", include_str!("commit.txt")),
     ("The server and the file system", include_str!("server.txt")),
+    ("Tables, indexes and statistics of InnoDB", include_str!("tables.txt")),
+    ("What of InnoDB is rarely set", include_str!("more.txt")),
     ("Status variables", include_str!("status.txt")),
 ];
 

@@ -146,7 +146,7 @@ fn telling_columns() -> Vec<Column> {
         column("commits/s", Box::new(rate("commits"))),
         column("rows/s", Box::new(rows)),
         column("redo MB/s", Box::new(move |i| rate("redo_bytes_written")(i) / 1e6)),
-        column("age %", Box::new(percent("checkpoint_age_bytes", "redo_capacity_bytes"))),
+        column("age %", Box::new(percent("checkpoint_age_bytes", "checkpoint_age_limit"))),
         column("dirty %", Box::new(percent("dirty_pages", "buffer_frames"))),
         column("pages/s", Box::new(rate("pages_written"))),
         column("syncs/s", Box::new(rate("fsyncs"))),
@@ -205,7 +205,8 @@ mod tests {
         let (mut bytes, mut writer) = Writer::create(1, 2);
         for session in 0..2 {
             let metrics = Metrics::new();
-            metrics.set(M::RedoCapacityBytes, 1000);
+            metrics.set(M::RedoCapacityBytes, 2000);
+            metrics.set(M::CheckpointAgeLimit, 1000);
             metrics.set(M::BufferFrames, 400);
             for second in 0..4 {
                 let clock_us = 1_000_000 * (100 * session + second);

@@ -51,6 +51,9 @@ pub(crate) struct Request {
     pub(crate) threads: u32,
     pub(crate) tables: u32,
     pub(crate) rows: u32,
+    /// Tables, rows and keys, for people.
+    #[serde(skip)]
+    pub(crate) shape: String,
     pub(crate) distribution: String,
     pub(crate) durability: String,
     /// In memory: no commit is durable, whatever `durability` says.
@@ -208,12 +211,10 @@ impl RunResult {
         out.line(
             "workload",
             format!(
-                "{}, {} threads, {} tables x {} rows, {} keys, {}",
+                "{}, {} threads, {}, {}",
                 request.workload,
                 request.threads,
-                request.tables,
-                show_count(f64::from(request.rows)),
-                request.distribution,
+                request.shape,
                 request.commits()
             ),
         );

@@ -108,11 +108,13 @@ impl Laws {
     }
 
     fn request(&self, law: String) -> Request {
+        let shape = WorkloadKind::WriteHeavy.shape(self.threads, (self.tables, self.rows, "uniform"));
         Request {
             workload: WorkloadKind::WriteHeavy.name(),
             threads: self.threads,
             tables: self.tables,
             rows: self.rows,
+            shape: shape.text,
             distribution: "uniform".to_owned(),
             durability: "sync".to_owned(),
             ephemeral: false,

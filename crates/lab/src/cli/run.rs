@@ -14,7 +14,7 @@ use crate::units::{
     parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
 };
 use crate::workload::distribution::Distribution;
-use crate::workload::{self, Loader, TxnSettings, Workload, WorkloadKind, WorkloadParams};
+use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
 use millpond::{Db, Doublewrite, Durability, Isolation, Options};
 use std::path::PathBuf;
@@ -272,8 +272,7 @@ impl Run {
         let ends = workload::build(self.workload, self.params()).has_an_end();
         vec![
             ("workload", self.workload.name()),
-            ("tables", format!("{} of {} rows", self.tables, show_count(f64::from(self.rows)))),
-            ("keys", flag_name(&self.distribution)),
+            ("tables", self.shape().text),
             ("threads", self.threads.to_string()),
             (
                 "rate",
@@ -318,12 +317,19 @@ impl Run {
         }
     }
 
+    /// Returns what the run works on.
+    fn shape(&self) -> Shape {
+        self.workload.shape(self.threads, (self.tables, self.rows, &flag_name(&self.distribution)))
+    }
+
     fn request(&self) -> Request {
+        let shape = self.shape();
         Request {
             workload: self.workload.name(),
             threads: self.threads,
-            tables: self.tables,
-            rows: self.rows,
+            tables: shape.tables,
+            rows: shape.rows,
+            shape: shape.text,
             distribution: flag_name(&self.distribution),
             durability: flag_name(&self.durability),
             ephemeral: self.ephemeral,

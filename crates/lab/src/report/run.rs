@@ -59,12 +59,10 @@ impl RunReport<'_> {
     fn page(&self, charts: &[Chart], histogram: &Histogram, files: &[String]) -> String {
         let (request, result) = (&self.result.request, self.result);
         let lead = format!(
-            "{} threads for {:.0} s on {} tables of {} rows, {} keys, {}.",
+            "{} threads for {:.0} s on {}, {}.",
             request.threads,
             result.seconds,
-            request.tables,
-            show_count(f64::from(request.rows)),
-            request.distribution,
+            request.shape,
             request.commits()
         );
         let mut page = Page::new(&format!("Millpond, {}", request.workload), &lead);
@@ -256,13 +254,13 @@ impl RunReport<'_> {
         let series = vec![
             Series::new("checkpoint age", level("checkpoint_age_bytes")),
             Series::limit("target", level("checkpoint_age_target")),
-            Series::limit("delays from", level("checkpoint_age_soft")),
-            Series::limit("writers wait", level("checkpoint_age_limit")),
+            Series::limit("soft limit", level("checkpoint_age_soft")),
+            Series::limit("limit", level("checkpoint_age_limit")),
             Series::limit("capacity", level("redo_capacity_bytes")),
         ];
         let greatest = series[0].greatest().unwrap_or(0.0);
         let note = format!(
-            "Redo that recovery would read after a crash: at most {}. The cleaner aims at the target. Above “delays from”, new row operations are delayed.",
+            "Redo that recovery would read after a crash: at most {}. The cleaner aims at the target. Above the soft limit, new row operations are delayed; at the limit writers wait.",
             show_size(greatest)
         );
         Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }

@@ -72,6 +72,7 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
         threads: 16,
         tables: 4,
         rows: 20_000,
+        shape: "4 tables x 20 000 rows, uniform keys".into(),
         distribution: "uniform".into(),
         durability: "sync".into(),
         ephemeral: false,

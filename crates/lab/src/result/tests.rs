@@ -49,6 +49,7 @@ fn sample() -> RunResult {
         threads: 16,
         tables: 10,
         rows: 100_000,
+        shape: "10 tables x 100 000 rows, uniform keys".into(),
         distribution: "uniform".into(),
         durability: "sync".into(),
         ephemeral: false,

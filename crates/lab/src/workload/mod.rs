@@ -11,6 +11,7 @@ pub(crate) mod row;
 mod schema_reload;
 
 use crate::failure::{Failure, Outcome};
+use crate::units::show_count;
 use base::prng::Prng;
 use clap::ValueEnum;
 use distribution::Distribution;
@@ -51,6 +52,43 @@ impl WorkloadKind {
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
     }
+
+    /// Returns what a run works on: `asked` is how many tables, rows of each, and how they are
+    /// chosen, which the workloads with an end of their own do not all heed.
+    pub(crate) fn shape(self, threads: u32, asked: (u32, u32, &str)) -> Shape {
+        let (tables, rows, distribution) = asked;
+        match self {
+            WorkloadKind::Napkin => {
+                let (each, rows) = (napkin::INSERTS_PER_THREAD, napkin::INSERTS_PER_THREAD * threads);
+                let text = format!("1 table, {} rows inserted by each thread", show_count(f64::from(each)));
+                Shape { tables: 1, rows, text }
+            }
+            WorkloadKind::SchemaReload => {
+                let tables = schema_reload::TABLES;
+                Shape { tables, rows: 0, text: format!("{tables} tables without rows") }
+            }
+            WorkloadKind::BulkLoad => {
+                let text = format!("{tables} tables x {} rows", show_count(f64::from(rows)));
+                Shape { tables, rows, text }
+            }
+            _ => {
+                let rows_of_each = show_count(f64::from(rows));
+                let text = format!("{tables} tables x {rows_of_each} rows, {distribution} keys");
+                Shape { tables, rows, text }
+            }
+        }
+    }
+}
+
+/// What a run works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// How many tables.
+    pub(crate) tables: u32,
+    /// Rows of each; those that the run inserts, where it begins with none.
+    pub(crate) rows: u32,
+    /// Both, for people.
+    pub(crate) text: String,
 }
 
 /// The settings of every transaction of a run.
@@ -178,4 +216,34 @@ fn last_key(db: &Db, table: &Table) -> Outcome<Option<Vec<u8>>> {
 /// Returns a seed that is different for every thread and run.
 fn thread_seed(seed: u64, thread: u32) -> u64 {
     seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(thread) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    /// `run napkin` said "10 tables x 100 000 rows".
+    #[test]
+    fn a_run_says_what_it_works_on() {
+        let mut out = String::new();
+        for kind in WorkloadKind::value_variants() {
+            let shape = kind.shape(4, (10, 100_000, "uniform"));
+            out += &format!("{}: {} of {}: {}\n", kind.name(), shape.tables, shape.rows, shape.text);
+        }
+        expect![[r#"
+            write-heavy: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            read-write: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            write-only: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            insert: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            update-index: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            update-non-index: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            point-select: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            read-only: 10 of 100000: 10 tables x 100 000 rows, uniform keys
+            napkin: 1 of 4000: 1 table, 1 000 rows inserted by each thread
+            bulk-load: 10 of 100000: 10 tables x 100 000 rows
+            schema-reload: 100 of 0: 100 tables without rows
+        "#]]
+        .assert_eq(&out);
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const TABLE: &str = "products";
-const INSERTS_PER_THREAD: u32 = 1000;
+pub(super) const INSERTS_PER_THREAD: u32 = 1000;
 
 /// The workload.
 pub(crate) struct Napkin {

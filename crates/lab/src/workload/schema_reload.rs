@@ -9,7 +9,7 @@ use millpond::Db;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const TABLES: u32 = 100;
+pub(super) const TABLES: u32 = 100;
 
 fn name(number: u32) -> String {
     format!("schema_table_{number:03}")

@@ -29,7 +29,8 @@ use crate::run_dir::existing_database;
 use crate::stop;
 use crate::watch::LoginFlags;
 use process::Process;
-use result::Trace;
+use result::{Counted, Trace};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,8 +72,9 @@ pub(crate) fn trace(request: &Request, login: &LoginFlags) -> Outcome<Trace> {
     }
 }
 
-/// Returns what a target means: digits are a process, `://` is in a URL; everything else is a
-/// directory, of a database or of a server that has one.
+/// Returns what a target means: digits are a process, `://` is in a URL. A directory is one of a
+/// database, or of a server: then it means the database in it, or else the server's process. What
+/// is no directory is the name of a process.
 fn target(text: &str) -> Outcome<Target> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && !Path::new(text).exists() {
         let pid = text.parse().map_err(|_| Failure::misuse(format!("there is no process {text}")))?;
@@ -82,10 +84,58 @@ fn target(text: &str) -> Outcome<Target> {
         return Ok(Target::Server);
     }
     let dir = Path::new(text);
+    if !text.is_empty() && !text.contains('/') && !dir.exists() {
+        return named(text, &process::named(text));
+    }
     let inside = dir.join(IN_DATADIR);
-    let dir = if !dir.join("root").is_file() && inside.join("root").is_file() { &inside } else { dir };
+    if !dir.join("root").is_file() {
+        if inside.join("root").is_file() {
+            return Ok(Target::Database(inside));
+        }
+        if is_of_a_server(dir) {
+            return of_a_server(dir);
+        }
+    }
     existing_database(dir)?;
     Ok(Target::Database(dir.to_owned()))
+}
+
+/// Returns whether a directory is the data directory of a MariaDB or MySQL server.
+fn is_of_a_server(dir: &Path) -> bool {
+    ["ibdata1", "aria_log_control", "auto.cnf"].iter().any(|file| dir.join(file).is_file())
+        && dir.join("mysql").is_dir()
+}
+
+/// Returns the process of a server by its data directory, in which it works.
+fn of_a_server(dir: &Path) -> Outcome<Target> {
+    let name = dir.display();
+    match process::working_in(dir).as_slice() {
+        [process] => Ok(Target::Process(process.0)),
+        [] => Err(Failure::misuse(format!(
+            "{name} is the data directory of a server without a database of Millpond, and no process that is \
+             visible here works in it; start the server, or run this as root"
+        ))),
+        several => Err(Failure::misuse(format!(
+            "several processes work in {name}: {}; give the number of one",
+            numbers(several)
+        ))),
+    }
+}
+
+/// Returns the only process of a name.
+fn named(name: &str, found: &[Process]) -> Outcome<Target> {
+    match found {
+        [process] => Ok(Target::Process(process.0)),
+        [] => Err(Failure::misuse(format!("there is no directory and no process {name}"))),
+        several => {
+            let numbers = numbers(several);
+            Err(Failure::misuse(format!("several processes are {name}: {numbers}; give the number of one")))
+        }
+    }
+}
+
+fn numbers(processes: &[Process]) -> String {
+    processes.iter().map(|process| process.0.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn of_process(process: Process, request: &Request) -> Outcome<Trace> {
@@ -96,23 +146,32 @@ fn of_process(process: Process, request: &Request) -> Outcome<Trace> {
     let name = process.name();
     let ponds = process.ponds();
     let mut trace = if request.strace {
-        eprintln!("millpond: {}", strace::COST);
+        let _ = writeln!(std::io::stderr(), "millpond: {}", strace::COST);
         strace::trace(process, request.length, request.step_us)?
     } else {
         watch::trace(process, request.length, request.step_us)?
     };
     trace.target = format!("process {} ({name})", process.0);
-    for pond in ponds {
-        trace.notes.push(of_pond(&pond, trace.seconds));
+    let own: Vec<_> = ponds.iter().map(|pond| (pond, of_pond(pond, trace.seconds))).collect();
+    let commits = own.iter().filter_map(|(_, own)| own.as_ref().ok()?.commits()).sum();
+    if own.iter().any(|(_, own)| own.is_ok()) {
+        let by = "by the recorders of its databases of Millpond".to_owned();
+        // Other files may be synced for commits of others.
+        trace.counted = Some(Counted { commits, by, all: false });
     }
+    trace.notes.extend(own.iter().map(|(pond, own)| note_of_pond(pond, own)));
     Ok(trace)
 }
 
 /// Returns what the recorder of a database that the process has open says of about the same time.
-fn of_pond(dir: &Path, seconds: f64) -> String {
-    let name = dir.display();
+fn of_pond(dir: &Path, seconds: f64) -> Result<Trace, String> {
     let own = millpond::inspect::recording(dir).map_err(|e| e.to_string());
-    match own.and_then(|recording| own::trace(&recording, Duration::from_secs_f64(seconds))) {
+    own.and_then(|recording| own::trace(&recording, Duration::from_secs_f64(seconds)))
+}
+
+fn note_of_pond(dir: &Path, own: &Result<Trace, String>) -> String {
+    let name = dir.display();
+    match own {
         Ok(own) => {
             let (syncs, commits) = (own.syncs(), own.commits().unwrap_or(0));
             let each = commits as f64 / syncs.max(1) as f64;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The bit of `O_DSYNC` in the flags of a descriptor; `O_SYNC` has it too.
 const O_DSYNC: u32 = 0o10000;
@@ -65,6 +65,32 @@ impl Process {
     }
 }
 
+/// Returns the processes that run, by number.
+fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut all: Vec<Process> = numbers.map(Process).filter(|process| process.runs()).collect();
+    all.sort_by_key(|process| process.0);
+    all
+}
+
+/// Returns the processes of a name, such as `mariadbd`. The kernel keeps 15 bytes of it.
+pub(crate) fn named(name: &str) -> Vec<Process> {
+    let kept = name.as_bytes().get(..15).unwrap_or(name.as_bytes());
+    all().into_iter().filter(|process| process.name().as_bytes() == kept).collect()
+}
+
+/// Returns the processes whose working directory this is and that have a file of it open: a server
+/// does, and a shell in its data directory does not.
+pub(crate) fn working_in(dir: &Path) -> Vec<Process> {
+    let Ok(dir) = dir.canonicalize() else { return Vec::new() };
+    let works = |process: &Process| {
+        fs::read_link(process.dir().join("cwd")).is_ok_and(|cwd| cwd == dir)
+            && process.files().iter().any(|file| file.parent() == Some(&dir))
+    };
+    all().into_iter().filter(works).collect()
+}
+
 /// Returns whether the text of a file of /proc/PID/fdinfo is of a file that was opened with
 /// `O_DSYNC` or `O_SYNC`.
 fn is_synchronous(text: &str) -> bool {
@@ -109,6 +135,18 @@ mod tests {
         for text in ["pos:\t0\nflags:\t0100001\n", "", "flags:\tx\n"] {
             assert!(!is_synchronous(text), "{text}");
         }
+    }
+
+    #[test]
+    fn processes_are_found_by_name_and_by_where_they_work() {
+        let me = Process(std::process::id());
+        assert!(named(&me.name()).contains(&me) && named("no such name").is_empty());
+        // The directory of the crate, where tests run; a file of it must be open.
+        let here = std::env::current_dir().unwrap();
+        let file = fs::File::open(here.join("Cargo.toml")).unwrap();
+        assert!(working_in(&here).contains(&me));
+        drop(file);
+        assert!(working_in(Path::new("/nowhere")).is_empty());
     }
 
     #[test]

@@ -35,6 +35,17 @@ pub(crate) struct Second {
     pub(crate) commits: Option<u64>,
 }
 
+/// Commits that the traced process itself has counted meanwhile.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counted {
+    /// About how many in the time of the trace.
+    pub(crate) commits: u64,
+    /// Who counted which commits.
+    pub(crate) by: String,
+    /// The syncs of the trace are those of these commits, and of nothing else.
+    pub(crate) all: bool,
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Trace {
@@ -50,6 +61,8 @@ pub(crate) struct Trace {
     pub(crate) latency: Vec<Bucket>,
     pub(crate) points: Points,
     pub(crate) over_time: Vec<Second>,
+    /// Commits, where seconds do not have them.
+    pub(crate) counted: Option<Counted>,
     /// What else is to be known, as sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -60,9 +73,10 @@ impl Trace {
         self.rows.iter().map(|row| row.syncs).sum()
     }
 
-    /// Returns the number of commits, if it is known.
+    /// Returns the number of commits of all that was traced, if it is known.
     pub(crate) fn commits(&self) -> Option<u64> {
-        self.over_time.iter().map(|second| second.commits).sum()
+        let counted = || self.counted.as_ref().filter(|counted| counted.all).map(|counted| counted.commits);
+        self.over_time.iter().map(|second| second.commits).sum::<Option<u64>>().or_else(counted)
     }
 }
 

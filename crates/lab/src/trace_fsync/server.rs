@@ -4,7 +4,7 @@
 
 use super::process::Process;
 use super::purpose::purpose;
-use super::result::{Row, Second, Trace};
+use super::result::{Counted, Row, Second, Trace};
 use super::{Request, watch as tracepoints};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
@@ -78,36 +78,36 @@ fn with_commits(source: &mut dyn Source, trace: impl FnOnce() -> Outcome<Trace>)
             let found = origins.iter().find(|(known, _)| *known == name);
             found.and_then(|(_, origin)| origin.clone().ok()).unwrap_or_default()
         };
-        if let Some(note) = counted(&trace, &before, &after, origin) {
+        trace.counted = counted(trace.seconds, &before, &after, origin);
+        if let Some(note) = own_syncs(&before, &after, origin) {
             trace.notes.push(note);
         }
     }
     Ok(trace)
 }
 
-/// Returns what the server has counted between two samples, and how many commits share a sync.
-/// `origin` says where the server has a figure.
+/// Returns how many commits the server has counted in the `seconds` of a trace, at the rate between
+/// two samples around it. `origin` says where the server has a figure.
 fn counted(
-    trace: &Trace,
+    seconds: f64,
     before: &Sample,
     after: &Sample,
     origin: impl Fn(&str) -> String,
-) -> Option<String> {
+) -> Option<Counted> {
+    let rate = growth_a_second(before, after, "commits")?;
+    let by = format!("by the server's {}", origin("commits"));
+    Some(Counted { commits: (rate * seconds).round() as u64, by, all: true })
+}
+
+/// Returns what the server says of its syncs.
+fn own_syncs(before: &Sample, after: &Sample, origin: impl Fn(&str) -> String) -> Option<String> {
+    let syncs = growth_a_second(before, after, "fsyncs")?;
+    Some(format!("the server counts {syncs:.0} syncs a second of its engine ({})", origin("fsyncs")))
+}
+
+fn growth_a_second(before: &Sample, after: &Sample, name: &str) -> Option<f64> {
     let seconds = after.unix_us.saturating_sub(before.unix_us) as f64 / 1e6;
-    let rate = |name: &str| Some((after.get(name)? - before.get(name)?).max(0.0) / seconds.max(0.001));
-    let (name, commits) =
-        ["commits", "statement_commits"].into_iter().find_map(|name| Some((name, rate(name)?)))?;
-    let mut note = format!("the server counts {commits:.0} commits a second ({})", origin(name));
-    let own = rate("fsyncs");
-    if let Some(syncs) = own {
-        note += &format!(" and {syncs:.0} syncs of its engine ({})", origin("fsyncs"));
-    }
-    let seen = trace.syncs() as f64 / trace.seconds.max(0.001);
-    let syncs = if seen > 0.0 { Some(seen) } else { own.filter(|syncs| *syncs > 0.0) };
-    if let Some(syncs) = syncs {
-        note += &format!(": {:.2} commits for each sync", commits / syncs);
-    }
-    Some(note)
+    Some((after.get(name)? - before.get(name)?).max(0.0) / seconds.max(0.001))
 }
 
 /// Compares two summaries of files.
@@ -209,22 +209,30 @@ mod tests {
         assert_eq!(rows[0].reason, "redo log");
     }
 
+    /// The head said that commits are not known, and the foot how many they were.
     #[test]
-    fn what_the_server_counts_is_a_note() {
+    fn commits_that_the_server_counts_are_in_the_head() {
         let sample = |second: u64, n: f64| {
             let values = [("commits", 4.0 * n), ("fsyncs", n)];
             let values = values.map(|(name, value)| (name.to_owned(), "count", Counter, value));
             Sample::new(second * 1_000_000, values.into())
         };
-        let row = Row { syncs: 100, ..Row::default() };
-        let seen = Trace { seconds: 2.0, rows: vec![row], ..Trace::default() };
-        let note = |trace: &Trace| {
-            counted(trace, &sample(1, 100.0), &sample(5, 500.0), |name| format!("its {name}")).unwrap()
-        };
-        expect![["the server counts 400 commits a second (its commits) and 100 syncs of its engine (its fsyncs): 8.00 commits for each sync"]].assert_eq(&note(&seen));
-        expect![["the server counts 400 commits a second (its commits) and 100 syncs of its engine (its fsyncs): 4.00 commits for each sync"]].assert_eq(&note(&Trace::default()));
+        let (before, after) = (sample(1, 100.0), sample(5, 500.0));
+        let origin = |name: &str| format!("own {name}");
+        let row = Row { file: "/d/ib_logfile0".to_owned(), syncs: 100, ..Row::default() };
+        let mut trace = Trace { seconds: 2.0, rows: vec![row], ..Trace::default() };
+        trace.over_time = vec![Second { seconds: 2.0, syncs: 100, commits: None }];
+        trace.counted = counted(trace.seconds, &before, &after, origin);
+        assert_eq!(trace.commits(), Some(800));
+        let text = super::super::text(&trace, 100);
+        let head = text.lines().nth(1).unwrap_or_default();
+        expect![["100 syncs, 50 a second; 800 commits, 8.00 for each sync (by the server's own commits)"]]
+            .assert_eq(head);
+        assert!(!text.contains("not known"), "{text}");
+        let note = own_syncs(&before, &after, origin).unwrap();
+        expect![["the server counts 100 syncs a second of its engine (own fsyncs)"]].assert_eq(&note);
         let empty = Sample::new(9, Vec::new());
-        assert_eq!(counted(&seen, &empty, &empty, |_| String::new()), None);
+        assert_eq!(counted(2.0, &empty, &empty, origin), None);
     }
 
     #[test]

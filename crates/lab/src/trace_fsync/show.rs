@@ -42,13 +42,17 @@ pub(crate) fn text(trace: &Trace, columns: usize) -> String {
 fn sums(trace: &Trace) -> String {
     let (syncs, seconds) = (trace.syncs(), trace.seconds.max(0.001));
     let sums = format!("{} syncs, {} a second", show_count(syncs as f64), rate(syncs as f64 / seconds));
-    match trace.commits() {
-        Some(commits) if syncs > 0 => {
+    let by = trace.counted.as_ref().map_or_else(String::new, |counted| format!(" ({})", counted.by));
+    match (trace.commits(), &trace.counted) {
+        (Some(commits), _) if syncs > 0 => {
             let each = commits as f64 / syncs as f64;
-            format!("{sums}; {} commits, {each:.2} for each sync", show_count(commits as f64))
+            format!("{sums}; {} commits, {each:.2} for each sync{by}", show_count(commits as f64))
         }
-        Some(commits) => format!("{sums}; {} commits", show_count(commits as f64)),
-        None => format!("{sums}; commits are not known from outside"),
+        (Some(commits), _) => format!("{sums}; {} commits{by}", show_count(commits as f64)),
+        (None, Some(counted)) => {
+            format!("{sums}; {} commits{by}, others are not known", show_count(counted.commits as f64))
+        }
+        (None, None) => format!("{sums}; commits are not known from outside"),
     }
 }
 
@@ -212,6 +216,7 @@ pub(crate) fn json(trace: &Trace) -> Value {
         "syncs_per_second": syncs as f64 / trace.seconds.max(0.001),
         "commits": commits,
         "commits_per_sync": commits.filter(|_| syncs > 0).map(|n| n as f64 / syncs as f64),
+        "commits_counted_by": trace.counted.as_ref().map(|counted| counted.by.as_str()),
         "by_file": rows,
         "latency_us": {"p50": p.p50, "p95": p.p95, "p99": p.p99, "max": p.max, "histogram": latency},
         "over_time": seconds,

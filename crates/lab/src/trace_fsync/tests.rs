@@ -38,6 +38,7 @@ fn article() -> Trace {
         latency,
         points: Points { p50: 800, p95: 1900, p99: 2200, max: 2300 },
         over_time: (0..3).map(|_| Second { seconds: 1.0, syncs: 2666, commits: None }).collect(),
+        counted: None,
         notes: vec!["an example".into()],
     }
 }
@@ -167,6 +168,30 @@ fn only_the_end_of_a_recording_is_traced() {
     assert_eq!((trace.over_time.len(), trace.syncs(), trace.commits()), (2, 4, Some(10)));
     let (bytes, _) = Writer::create(1, 2);
     assert!(own::trace(&Recording::new(bytes).unwrap(), Duration::from_secs(2)).is_err());
+}
+
+/// The help named data directories and names were tried, but both were "no database".
+#[test]
+fn a_data_directory_or_a_name_means_its_only_process() {
+    let [one, other] = [Process(11), Process(12)];
+    assert_eq!(named("mariadbd", &[one]).unwrap(), Target::Process(11));
+    let mut out = String::new();
+    for found in [&[][..], &[one, other]] {
+        out += &format!("{}\n", named("mariadbd", found).unwrap_err());
+    }
+    let scratch = crate::scratch::Scratch::new("trace-datadir");
+    std::fs::create_dir(scratch.0.join("mysql")).unwrap();
+    std::fs::write(scratch.0.join("ibdata1"), "").unwrap();
+    let failure = target(scratch.0.to_str().unwrap()).unwrap_err().to_string();
+    out += &failure.replace(&scratch.0.display().to_string(), "DIR");
+    expect![[r#"
+        there is no directory and no process mariadbd
+        several processes are mariadbd: 11, 12; give the number of one
+        DIR is the data directory of a server without a database of Millpond, and no process that is visible here works in it; start the server, or run this as root"#]].assert_eq(&out);
+    let me = Process(std::process::id()).name();
+    let found = target(&me);
+    // Other tests may run under this name too.
+    assert!(found.is_ok() || found.unwrap_err().to_string().contains("several processes"), "{me}");
 }
 
 #[test]

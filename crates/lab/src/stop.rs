@@ -1,5 +1,6 @@
 //! Ctrl-C: the first one asks the command to stop and clean up; the second one deletes what the run
-//! made and exits at once. In a benchmark the first one does that.
+//! made and exits at once. In a benchmark the first one does that. The end of the terminal is asked
+//! in the same way, by SIGHUP; a command that was started by `nohup` outlives it.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -40,7 +41,8 @@ pub(crate) fn exit_when_asked() {
 
 fn listen(on_first: impl Fn() + Send + 'static) {
     // If this fails, Ctrl-C still ends the program, but the directory stays.
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let wanted: &[i32] = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+    let Ok(mut signals) = Signals::new(wanted) else { return };
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if ASKED.swap(true, Ordering::SeqCst) {
@@ -49,6 +51,14 @@ fn listen(on_first: impl Fn() + Send + 'static) {
             on_first();
         }
     });
+}
+
+/// Returns whether this process was started with a signal ignored, as `nohup` does with SIGHUP.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal - 1)) != 0
 }
 
 /// Deletes what the process made and has not yet decided to keep, and ends it with status 1.

@@ -1,6 +1,8 @@
 //! The program as a process: its exit statuses, its output, and the files that it leaves.
 
 mod common;
+#[path = "program/terminal.rs"]
+mod terminal;
 
 use common::{Scratch, text};
 use std::fs;

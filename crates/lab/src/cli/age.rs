@@ -61,7 +61,7 @@ fn line(about: &About, sample: &Sample, as_json: bool) -> Result<String, String>
         Some(limit) => format!("{:.1} % of the limit {}", 100.0 * age / limit, show_size(limit)),
         None => "limit unknown".to_owned(),
     };
-    let soft = soft.map_or(String::new(), |soft| format!(", acts from {}", show_size(soft)));
+    let soft = soft.map_or(String::new(), |soft| format!(", soft limit {}", show_size(soft)));
     let dirty = dirty.map_or_else(|| "unknown".to_owned(), |dirty| format!("{dirty:.1} %"));
     Ok(format!("checkpoint age {}, {limit}{soft}; dirty pages {dirty}", show_size(age)))
 }
@@ -105,7 +105,7 @@ mod tests {
             out.push('\n');
         }
         expect![[r#"
-            checkpoint age 11.8 MiB, 46.7 % of the limit 25.2 MiB, acts from 22.1 MiB; dirty pages 12.3 %
+            checkpoint age 11.8 MiB, 46.7 % of the limit 25.2 MiB, soft limit 22.1 MiB; dirty pages 12.3 %
             {"checkpoint_age_bytes":12345678.0,"checkpoint_age_limit":26461349.0,"checkpoint_age_soft":23153681.0,"dirty_percent":12.35}
             checkpoint age 11.8 MiB, limit unknown; dirty pages unknown
             {"checkpoint_age_bytes":12345678.0,"checkpoint_age_limit":null,"checkpoint_age_soft":null,"dirty_percent":null}

@@ -26,11 +26,14 @@ pub(crate) struct Serve {
     /// Keep the token in this file, so that it stays the same; it is made if it is not there
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Let a server count more meanwhile: metrics of InnoDB that are switched off, and then again
+    #[arg(long)]
+    enable_metrics: bool,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> Outcome {
-        let Serve { target, login, listen, network, names, token_file } = self;
-        serve::run(Job { target, login, listen, network, names, token_file })
+        let Serve { target, login, listen, network, names, token_file, enable_metrics } = self;
+        serve::run(Job { target, login, listen, network, names, token_file, enable_metrics })
     }
 }

@@ -24,12 +24,18 @@ pub(crate) struct Top {
     /// Which view --print shows: 1 overview, 2 log, 3 pages, 4 waits
     #[arg(long, value_name = "N", default_value_t = 1, requires = "print", value_parser = clap::value_parser!(u8).range(1..=4))]
     view: u8,
+    /// Let a server count more meanwhile: metrics of InnoDB that are switched off, and then again
+    #[arg(long)]
+    enable_metrics: bool,
 }
 
 impl Top {
     pub(crate) fn run(self) -> Outcome {
-        let Some(size) = self.print else { return top::run(self.target, self.login) };
-        print(&top::print(self.target, self.login, size, usize::from(self.view), self.seconds)?);
+        let Some(size) = self.print else {
+            return top::run(self.target, self.login, self.enable_metrics);
+        };
+        let view = usize::from(self.view);
+        print(&top::print(self.target, self.login, size, view, self.seconds, self.enable_metrics)?);
         Ok(())
     }
 }

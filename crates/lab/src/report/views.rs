@@ -117,13 +117,13 @@ pub(super) const VIEWS: &[View] = &[
     View {
         id: "checkpoint-age",
         title: "Checkpoint age",
-        note: "Redo that a recovery would read. From “acts from” on the engine acts; at the limit writers wait.",
+        note: "Redo that a recovery would read. From the soft limit on InnoDB flushes with full force (asynchronous point), and Millpond delays writers; at the limit writers wait (synchronous point).",
         measure: Measure::Bytes,
         style: ChartStyle::Lines,
         lines: Lines::Named(&[("checkpoint age", level!("checkpoint_age_bytes"))]),
         limits: &[
-            ("acts from", "checkpoint_age_soft"),
-            ("writers wait", "checkpoint_age_limit"),
+            ("soft limit", "checkpoint_age_soft"),
+            ("limit", "checkpoint_age_limit"),
             ("log", "redo_capacity_bytes"),
         ],
     },
@@ -139,10 +139,10 @@ pub(super) const VIEWS: &[View] = &[
     View {
         id: "throughput",
         title: "Commits a second",
-        note: "MySQL with its metrics off counts COMMIT statements only; then “inside” shows those with autocommit.",
+        note: "Transactions with changes. MySQL with its metrics off counts COMMIT statements only.",
         measure: Measure::Count("commits/s"),
         style: ChartStyle::Lines,
-        lines: Lines::Named(&[("commits", rate!("commits")), ("inside", rate!("statement_commits"))]),
+        lines: Lines::Named(&[("commits", rate!("commits"))]),
         limits: &[],
     },
     View {
@@ -437,7 +437,7 @@ pub(super) mod tests {
         expect![[r#"
             Checkpoint age (checkpoint-age)
               checkpoint age: 1.9 MiB
-              limit writers wait: 3.8 MiB
+              limit limit: 3.8 MiB
             What the workload says (workload)
               tps: 7
             Commits a second (throughput)
@@ -464,11 +464,11 @@ pub(super) mod tests {
             Checkpoint age (checkpoint-age)
               before: 1.9 MiB
               after: 3.8 MiB
-              limit writers wait: 3.8 MiB
+              limit limit: 3.8 MiB
             What the workload says (workload)
               before: 7
               after: 14
-            Commits a second: commits (throughput-commits)
+            Commits a second (throughput)
               before: 100, sum 200
               after: 200, sum 400
             Buffer pool: dirty (buffer-pool-dirty)

@@ -247,10 +247,10 @@
   function put(node, text) { if (node.textContent !== text) { node.textContent = text; } }
   function first(told) {
     if (!told) { return; }
-    if (!trouble) {
-      $("first").className = told.urgency;
-      put($("first-text"), told.text);
-    }
+    $("first").className = told.urgency;
+    put($("first-text"), told.text);
+    put($("hint"), told.hint || "");
+    $("hint").hidden = !told.hint;
     $("age").hidden = told.age === null;
     if (told.age !== null) {
       var percent = Math.min(100, 100 * told.age);
@@ -265,7 +265,15 @@
       if (dd.firstChild.data !== tile[1]) { dd.firstChild.data = tile[1]; }
       put(dd.lastChild, tile[2]);
     });
-    pairs($("waits"), told.waits, function (dt, dd, wait) { put(dt, wait[0]); put(dd, wait[1]); });
+    pairs($("who-waits"), told.waits, function (dt, dd, wait) { put(dt, wait[0]); put(dd, wait[1]); });
+  }
+  // Figures of before would look like those of now.
+  function forget() {
+    $("age").hidden = true;
+    document.querySelectorAll("#tiles dd, #who-waits dd").forEach(function (dd) {
+      if (dd.lastChild && dd.lastChild.nodeType === 1) { dd.firstChild.data = "not known"; put(dd.lastChild, ""); }
+      else { put(dd, "not known"); }
+    });
   }
   function happened(events) {
     if (!events) { return; }
@@ -284,8 +292,10 @@
     var gone = trouble || !connected;
     put($("state"), !connected ? "no connection to millpond serve; trying again" : trouble ? "the target is gone since " + time(trouble.since) : "live, " + time(last()));
     $("first").classList.toggle("gone", Boolean(gone));
-    if (trouble && connected) { put($("first-text"), "no samples: " + trouble.why); }
-    if (!connected && data.t.length) { put($("first-text"), "this page gets no samples: millpond serve does not answer"); }
+    if (!connected && data.t.length) {
+      put($("first-text"), "this page gets no samples: millpond serve does not answer");
+      forget();
+    }
   }
 
   function build() {
@@ -302,7 +312,7 @@
       var caption = document.createElement("figcaption"), title = document.createElement("strong"), note = document.createElement("span");
       title.textContent = view.title; note.textContent = view.note; note.className = "note";
       caption.append(title, note, chart.key);
-      chart.figure.id = view.id;
+      chart.figure.id = "plot-" + view.id;
       chart.figure.tabIndex = 0;
       chart.figure.setAttribute("aria-label", view.title);
       chart.figure.append(caption, chart.svg);
@@ -436,7 +446,7 @@
     };
     on("hello", hello);
     on("second", second);
-    on("trouble", function (told) { trouble = told; happened(told.events); state(); });
+    on("trouble", function (told) { trouble = told; first(told.first); happened(told.events); state(); });
     events.onerror = function () {
       connected = false;
       state();

@@ -2,8 +2,9 @@
 //! And what a page is told of it, as JSON. No clock, no network.
 
 use crate::report::{MovingLine, MovingView, moving};
+use crate::top::outlook::{Outlook, Urgency};
 use crate::top::panels::who_waits;
-use crate::top::reading::{Reading, Urgency, first, seconds_left};
+use crate::top::reading::Reading;
 use crate::units::{show_count, show_size};
 use crate::watch::{About, Sample, is_of_schema};
 use serde_json::{Value, json};
@@ -14,8 +15,6 @@ use std::fmt::Write;
 pub(super) const KEPT_US: u64 = 3600 * 1_000_000;
 /// The most rows that are kept: one a second.
 const KEPT_ROWS: usize = 3600;
-/// Readings that tell the seconds left.
-const READINGS: usize = 6;
 /// What happened, the last so many times.
 const EVENTS: usize = 20;
 /// The most lines of all views: what a server could name without end stays bounded.
@@ -27,7 +26,8 @@ pub(super) struct Board {
     about: About,
     views: Vec<MovingView>,
     rows: VecDeque<Row>,
-    readings: VecDeque<Reading>,
+    last: Option<Reading>,
+    outlook: Outlook,
     events: VecDeque<(u64, String)>,
     trouble: Option<(u64, String)>,
     newest: Option<Sample>,
@@ -58,7 +58,8 @@ impl Board {
             about,
             views: moving(std::iter::empty()),
             rows: VecDeque::new(),
-            readings: VecDeque::new(),
+            last: None,
+            outlook: Outlook::default(),
             events: VecDeque::new(),
             trouble: None,
             newest: None,
@@ -67,7 +68,7 @@ impl Board {
 
     /// Takes a sample.
     pub(super) fn take(&mut self, sample: Sample) -> Change {
-        let last = self.readings.back();
+        let last = self.last.as_ref();
         if last.is_some_and(|last| last.unix_us() >= sample.unix_us) {
             return Change::Nothing;
         }
@@ -100,10 +101,8 @@ impl Board {
             self.rows.pop_front();
         }
         self.rows.push_back(Row { unix_us: reading.unix_us(), values });
-        if self.readings.len() == READINGS {
-            self.readings.pop_front();
-        }
-        self.readings.push_back(reading);
+        self.outlook.take(&reading);
+        self.last = Some(reading);
         if other { Change::Views } else { Change::Second(self.second()) }
     }
 
@@ -177,10 +176,10 @@ impl Board {
     }
 
     fn told_trouble(&self) -> Value {
-        self.trouble.as_ref().map_or(
-            Value::Null,
-            |(since_us, why)| json!({ "since": since_us / 1000, "why": why, "events": self.told_events() }),
-        )
+        self.trouble.as_ref().map_or(Value::Null, |(since_us, why)| {
+            let (since, events) = (since_us / 1000, self.told_events());
+            json!({ "since": since, "why": why, "events": events, "first": self.first() })
+        })
     }
 
     fn told_events(&self) -> Vec<Value> {
@@ -188,25 +187,30 @@ impl Board {
         self.events.iter().map(event).collect()
     }
 
-    /// Returns what to look at first.
+    /// Returns what to look at first. While the target is gone no figure is known: those of before
+    /// would look like those of now.
     fn first(&self) -> Value {
-        let Some(now) = self.readings.back() else { return Value::Null };
-        let left = seconds_left(self.readings.iter());
-        let (urgency, text) = first(now, left);
+        let Some(last) = &self.last else { return Value::Null };
+        let now = Some(last).filter(|_| self.trouble.is_none());
+        let (urgency, text) = match &self.trouble {
+            Some((_, why)) => (Urgency::Alarm, format!("no samples: {why}")),
+            None => self.outlook.first(),
+        };
         let urgency = match urgency {
             Urgency::Calm => "calm",
+            Urgency::Unknown => "unknown",
             Urgency::Notable => "notable",
             Urgency::Alarm => "alarm",
         };
-        let soft = now.level("checkpoint_age_soft").zip(now.level("checkpoint_age_limit"));
-        let waits: Vec<Value> = who_waits(Some(now)).into_iter().map(|(n, v)| json!([n, v])).collect();
+        let waits: Vec<Value> = who_waits(now).into_iter().map(|(n, v)| json!([n, v])).collect();
         json!({
             "urgency": urgency,
             "text": text,
-            "age": now.age_share(),
-            "soft": soft.filter(|(_, limit)| *limit > 0.0).map(|(soft, limit)| soft / limit),
-            "tiles": tiles(now, left),
+            "age": now.and_then(Reading::age_share),
+            "soft": now.and_then(Reading::soft_share),
+            "tiles": tiles(now, self.outlook.seconds_left()),
             "waits": waits,
+            "hint": self.about.switch_on().map(|sql| format!("more is counted after: {sql}")),
         })
     }
 }
@@ -222,36 +226,38 @@ fn places(before: &[(&str, &str)], now: &[(&str, &str)]) -> Vec<Option<usize>> {
     now.iter().map(|key| before.iter().position(|old| old == key)).collect()
 }
 
-/// Returns the figures at the top: name, value, and more about it.
-fn tiles(now: &Reading, left: Option<f64>) -> Vec<[String; 3]> {
+/// Returns the figures at the top: name, value, and more about it. `left` are the seconds to the
+/// soft limit, where they are foretold.
+fn tiles(now: Option<&Reading>, left: Option<f64>) -> Vec<[String; 3]> {
     let unknown = || "not known".to_owned();
-    let size = |name| now.level(name).map_or_else(unknown, show_size);
+    let level = |name| now.and_then(|now| now.level(name));
+    let size = |name| level(name).map_or_else(unknown, show_size);
     let a_second = |rate: Option<f64>| rate.map_or_else(unknown, |n| format!("{}/s", show_count(n)));
-    let share = now.age_share().map_or(String::new(), |share| format!("{:.0} % of ", 100.0 * share));
-    let to_sync = now.level("checkpoint_age_limit").zip(now.level("checkpoint_age_bytes"));
-    let tile = |name: &str, value: String, more: String| [name.to_owned(), value, more];
+    let share = now.and_then(Reading::age_share);
+    let of_limit = level("checkpoint_age_limit").map(|limit| {
+        let share = share.map_or(String::new(), |share| format!("{:.0} % of ", 100.0 * share));
+        format!("{share}{}", show_size(limit))
+    });
+    let age = level("checkpoint_age_bytes");
+    let to_soft = level("checkpoint_age_soft").zip(age).map(|(soft, age)| soft - age);
+    let to_limit = level("checkpoint_age_limit").zip(age).map(|(limit, age)| limit - age);
+    let (name, room) = match to_soft {
+        Some(room) if room > 0.0 => ("to the soft limit", Some(room)),
+        _ => ("to the limit", to_limit.map(|room| room.max(0.0))),
+    };
+    let forecast = left.filter(|_| now.is_some()).map(|left| format!("{} at this rate", length(left)));
+    let rows = now.and_then(rows_changed).map(|rows| format!("{} rows changed", a_second(Some(rows))));
+    let dirty = level("dirty_pages").map(|pages| format!("{} pages", show_count(pages)));
+    let tile =
+        |name: &str, value: String, more: Option<String>| [name.to_owned(), value, more.unwrap_or_default()];
     vec![
-        tile(
-            "checkpoint age",
-            size("checkpoint_age_bytes"),
-            format!("{share}{}", size("checkpoint_age_limit")),
-        ),
-        tile(
-            "to the sync point",
-            to_sync.map_or_else(unknown, |(limit, age)| show_size((limit - age).max(0.0))),
-            left.map_or("the age does not rise".to_owned(), |left| {
-                format!("{} at this rate", if left < 86_400.0 { length(left) } else { "days".to_owned() })
-            }),
-        ),
-        tile(
-            "commits",
-            a_second(now.rate("commits")),
-            format!("{} rows changed", a_second(rows_changed(now))),
-        ),
+        tile("checkpoint age", size("checkpoint_age_bytes"), of_limit),
+        tile(name, room.map_or_else(unknown, show_size), forecast),
+        tile("commits", a_second(now.and_then(|now| now.rate("commits"))), rows),
         tile(
             "dirty pages",
-            now.level("dirty_percent").map_or_else(unknown, |percent| format!("{percent:.1} %")),
-            now.level("dirty_pages").map_or_else(String::new, |pages| format!("{} pages", show_count(pages))),
+            level("dirty_percent").map_or_else(unknown, |percent| format!("{percent:.1} %")),
+            dirty,
         ),
     ]
 }
@@ -362,11 +368,7 @@ mod tests {
         assert_eq!(kept(&hello, "checkpoint-age", "checkpoint age"), json!([1000, 2000, 6000]));
         assert_eq!(kept(&hello, "throughput", "commits"), json!([null, 7, 7]));
         assert_eq!(kept(&hello, "flushing-by-force", "sync"), json!([null, 1, 1]));
-        assert_eq!(
-            second["first"]["text"],
-            "writers will wait in 4 s at this rate: the age grows by 1000 B/s"
-        );
-        assert_eq!(second["first"]["tiles"][1], json!(["to the sync point", "3.9 KiB", "4 s at this rate"]));
+        assert_eq!(second["first"]["tiles"][1], json!(["to the soft limit", "2.0 KiB", ""]));
         assert_eq!(hello["first"], second["first"]);
     }
 
@@ -391,6 +393,18 @@ mod tests {
         board.fail(3_000_000, "no server answers".to_owned());
         assert_eq!((&told["since"], &told["why"]), (&json!(2000), &json!("no server answers")));
         assert!(board.newest().is_none());
+        // The page showed the figures of before as those of now.
+        let first = &told["first"];
+        assert_eq!(
+            (&first["urgency"], &first["text"]),
+            (&json!("alarm"), &json!("no samples: no server answers"))
+        );
+        assert_eq!((&first["age"], &first["soft"]), (&Value::Null, &Value::Null));
+        for tile in first["tiles"].as_array().unwrap() {
+            assert_eq!((&tile[1], &tile[2]), (&json!("not known"), &json!("")), "{tile}");
+        }
+        assert!(first["waits"].as_array().unwrap().iter().all(|wait| wait[1] == "not known"), "{first}");
+        assert_eq!(json_of(&board.hello())["first"], *first);
         board.take(sample(9, 1, &[]));
         assert!(board.newest().is_some());
         let hello = json_of(&board.hello());
@@ -407,10 +421,7 @@ mod tests {
             board.take(sample(second, second, &[]));
             board.fail(second * 1_000_000 + 1, "gone".to_owned());
         }
-        assert_eq!(
-            (board.rows.len(), board.readings.len(), board.events.len()),
-            (KEPT_ROWS, READINGS, EVENTS)
-        );
+        assert_eq!((board.rows.len(), board.events.len()), (KEPT_ROWS, EVENTS));
         let many: Vec<String> = (0..500).map(|n| format!("f{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         board.take(sample(6000, 6000, &many));

@@ -15,7 +15,7 @@ pub(crate) use access::{DEFAULT_LISTEN, parse_listen};
 
 use crate::failure::{Failure, Outcome};
 use crate::stop;
-use crate::top::sampler::{self, Message};
+use crate::top::sampler::{self, Message, Sampled};
 use crate::watch::{self, LoginFlags, now_us};
 use access::Rules;
 use board::Board;
@@ -44,6 +44,8 @@ pub(crate) struct Job {
     pub(crate) names: Vec<String>,
     /// A file with the token; a new token if there is none.
     pub(crate) token_file: Option<PathBuf>,
+    /// Switch metrics of a server on meanwhile.
+    pub(crate) enable_metrics: bool,
 }
 
 /// Serves until Ctrl-C.
@@ -61,8 +63,16 @@ pub(crate) fn run(job: Job) -> Outcome {
     listener.set_nonblocking(true).map_err(broken)?;
     let listen = listener.local_addr().map_err(broken)?;
     let dir = Path::new(&job.target).to_owned();
-    let (about, messages) = sampler::start(job.target, job.login)?;
-    stop::install();
+    if job.enable_metrics {
+        // So that a signal does not come before they are switched off again.
+        stop::install();
+    }
+    // The metrics live until the end.
+    let Sampled { about, messages, metrics: _metrics } =
+        sampler::start(job.target, job.login, job.enable_metrics)?;
+    if !job.enable_metrics {
+        stop::install();
+    }
     let mut board = Board::new(about);
     remember(&mut board, &dir);
     let rules = Rules { token, names: job.names, listen: listen.ip() };

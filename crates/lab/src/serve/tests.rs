@@ -191,3 +191,18 @@ fn what_a_recorder_knows_has_the_histograms_too() {
     let text = exposition::exposition(board.about(), Some(newest));
     assert!(text.contains("\nmillpond_fsync_seconds_bucket{"), "{text}");
 }
+
+/// The list of waits and the plot of waits had one id, so the plot was half as wide.
+#[test]
+fn no_two_elements_of_the_page_have_one_id() {
+    let (page, script) = (include_str!("page.html"), include_str!("app.js"));
+    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "{ids:?}");
+    assert!(
+        script.contains("chart.figure.id = \"plot-\" + view.id")
+            && !ids.iter().any(|id| id.starts_with("plot-"))
+    );
+}

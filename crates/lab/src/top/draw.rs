@@ -1,7 +1,7 @@
 //! Draws a state into a frame of a terminal.
 
+use super::outlook::Urgency;
 use super::panels::{self, Panel};
-use super::reading::{Urgency, first};
 use super::state::{State, View};
 use crate::units::show_micros;
 use ratatui::Frame;
@@ -26,9 +26,10 @@ log          redo log: positions, bytes and syncs a second
 pages        buffer pool, and what forces pages to be written
 waits        who waits for what
 
-The checkpoint age has two limits. From the soft one on InnoDB flushes
-with full force, and Millpond delays writers. At the limit writers
-wait. `millpond explain checkpoint_age` says more.";
+The checkpoint age has two limits. From the soft limit on InnoDB flushes
+with full force (its asynchronous point), and Millpond delays writers.
+At the limit writers wait (InnoDB's synchronous point). `millpond
+explain checkpoint_age` says more.";
 
 /// Draws. `now_us` is the time of day.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now_us: u64) {
@@ -87,16 +88,16 @@ fn head_line(state: &State, width: u16) -> Line<'static> {
 
 /// Returns the line that says what to look at first.
 fn advice_line(state: &State, now_us: u64) -> Line<'static> {
-    let (urgency, text) = match (&state.trouble, state.last()) {
-        (Some((since, why)), _) => {
+    let (urgency, text) = match &state.trouble {
+        Some((since, why)) => {
             let past = show_micros(now_us.saturating_sub(*since) as f64);
             (Urgency::Alarm, format!("no sample for {past}, trying again: {why}"))
         }
-        (None, None) => (Urgency::Calm, "waiting for the first sample".to_owned()),
-        (None, Some(last)) => first(last, state.seconds_left()),
+        _ => state.outlook().first(),
     };
     let style = match urgency {
         Urgency::Calm => Style::new().fg(Color::Green),
+        Urgency::Unknown => Style::new().add_modifier(Modifier::BOLD),
         Urgency::Notable => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
         Urgency::Alarm => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
     };

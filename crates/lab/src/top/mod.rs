@@ -1,11 +1,12 @@
 //! `millpond top`: the write path of a server or a database, live in a terminal.
 //!
 //! [`sampler`] asks the target once a second in a thread of its own, so that a server that hangs
-//! stops no key. [`state`] is what is shown and what keys do, [`reading`] what samples tell,
-//! [`panels`] and [`draw`] how it looks; none of these needs a terminal. [`terminal`] is the loop
-//! around them.
+//! stops no key. [`state`] is what is shown and what keys do, [`reading`] what two samples tell and
+//! [`outlook`] what to look at first, [`panels`] and [`draw`] how it looks; none of these needs a
+//! terminal. [`terminal`] is the loop around them.
 
 mod draw;
+pub(crate) mod outlook;
 pub(crate) mod panels;
 pub(crate) mod reading;
 pub(crate) mod sampler;

@@ -3,6 +3,7 @@
 use super::reading::Reading;
 use super::state::State;
 use crate::units::{show_count, show_micros, show_size};
+use crate::wrap::wrapped;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
@@ -96,10 +97,9 @@ pub(crate) fn age(state: &State) -> Panel {
     if let Some(soft) = soft {
         text += &format!("; soft limit {}", show_size(soft));
     }
-    text += &match state.seconds_left() {
-        Some(left) if left < 3600.0 => format!("; the limit in {left:.0} s at this rate"),
-        _ => "; not rising to the limit".to_owned(),
-    };
+    if let Some(left) = state.outlook().seconds_left() {
+        text += &format!(" in {left:.0} s at this rate");
+    }
     let lines = move |width: usize| {
         let inside = width.saturating_sub(2);
         let text = text.chars().take(inside).collect::<String>();
@@ -220,9 +220,19 @@ pub(crate) fn pool(state: &State) -> Panel {
 /// Pages written, by what forced them.
 pub(crate) fn forces(state: &State) -> Panel {
     let forces = state.last().map(Reading::forces).unwrap_or_default();
+    // Without the forces the two lists are known, of which the page came.
+    let last = Last(state.last());
+    let lists = [("dirty list", "pages_flushed_list"), ("LRU list", "pages_flushed_lru")];
+    let lists = lists.iter().filter_map(|(label, name)| Some(((*label).to_owned(), last.rate(name)?)));
+    let (forces, hint) = match &state.switch_on {
+        Some(sql) if forces.len() <= 1 => (lists.collect(), format!("forces are counted after: {sql}")),
+        _ => (forces, String::new()),
+    };
     let most = forces.iter().map(|(_, rate)| *rate).fold(1.0, f64::max);
     let lines = move |width: usize| {
-        if forces.is_empty() {
+        let hint = wrapped("", &hint, 0, width.saturating_sub(2).max(20));
+        let hint = hint.lines().filter(|line| !line.is_empty()).map(|line| Line::from(format!(" {line}")));
+        if forces.is_empty() && hint.clone().next().is_none() {
             return vec![Line::from(" the target does not count them")];
         }
         let line = |(force, rate): &(String, f64)| {
@@ -230,7 +240,7 @@ pub(crate) fn forces(state: &State) -> Panel {
             let bar = "█".repeat((rate / most * bar as f64).round() as usize);
             Line::from(format!(" {force:<14} {:>7} {bar}", count(Some(*rate))))
         };
-        forces.iter().map(line).collect()
+        forces.iter().map(line).chain(hint).collect()
     };
     let history = History::rate("pages_written");
     Panel { title: "pages written/s, by force".into(), lines: Box::new(lines), history }

@@ -2,7 +2,7 @@
 
 use crate::collect::next_second;
 use crate::failure::{Failure, Outcome};
-use crate::watch::{self, About, LoginFlags, Sample};
+use crate::watch::{self, About, Access, LoginFlags, MetricsOn, Sample, Source};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
@@ -19,20 +19,40 @@ pub(crate) enum Message {
     Trouble(String),
 }
 
-/// Opens a target and samples it until nobody listens any more. Returns what it is, and the
-/// channel.
-pub(crate) fn start(target: String, login: LoginFlags) -> Outcome<(About, Receiver<Message>)> {
+/// A target that is sampled.
+#[derive(Debug)]
+pub(crate) struct Sampled {
+    /// What it is.
+    pub(crate) about: About,
+    /// Samples, once a second.
+    pub(crate) messages: Receiver<Message>,
+    /// Metrics that are counted as long as this lives.
+    pub(crate) metrics: Option<MetricsOn>,
+}
+
+/// Opens a target and samples it until nobody listens any more. With `enable_metrics` a server
+/// counts meanwhile what it could count and does not.
+pub(crate) fn start(target: String, login: LoginFlags, enable_metrics: bool) -> Outcome<Sampled> {
+    let metrics = match enable_metrics {
+        true => Some(MetricsOn::start(Access::to(&target, &login)?)?),
+        false => None,
+    };
+    let access = metrics.as_ref().map(|metrics| metrics.access().clone());
+    let open = move || match access {
+        Some(access) => access.source(),
+        None => watch::open(&target, &login),
+    };
     let (sender, messages) = mpsc::channel();
-    std::thread::spawn(move || sample(&target, &login, &sender));
+    std::thread::spawn(move || sample(open, &sender));
     match messages.recv() {
-        Ok(Message::Opened(about)) => Ok((about, messages)),
+        Ok(Message::Opened(about)) => Ok(Sampled { about, messages, metrics }),
         Ok(Message::Failed(failure)) => Err(failure),
         _ => Err(Failure::failed("the target gives no samples")),
     }
 }
 
-fn sample(target: &str, login: &LoginFlags, sender: &Sender<Message>) {
-    let mut source = match watch::open(target, login) {
+fn sample(open: impl FnOnce() -> Outcome<Box<dyn Source>>, sender: &Sender<Message>) {
+    let mut source = match open() {
         Ok(source) => source,
         Err(failure) => {
             let _ = sender.send(Message::Failed(failure));
@@ -64,7 +84,9 @@ mod tests {
 
     #[test]
     fn a_target_that_is_not_there_is_one_failure() {
-        let failure = start("nowhere".to_owned(), LoginFlags::default()).unwrap_err();
+        let failure = start("nowhere".to_owned(), LoginFlags::default(), false).unwrap_err();
         assert!(failure.to_string().contains("nowhere"), "{failure}");
+        let failure = start("/".to_owned(), LoginFlags::default(), true).unwrap_err();
+        assert!(failure.to_string().contains("no server"), "{failure}");
     }
 }

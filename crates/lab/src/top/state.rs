@@ -1,7 +1,8 @@
 //! What is shown and what keys do, without a terminal.
 
-use super::reading::{Reading, seconds_left};
-use crate::watch::{Sample, is_of_schema};
+use super::outlook::Outlook;
+use super::reading::Reading;
+use crate::watch::{About, Sample, is_of_schema};
 use std::collections::VecDeque;
 
 /// Readings that are kept: as many seconds as a wide terminal has columns.
@@ -61,9 +62,12 @@ pub(crate) struct State {
     pub(crate) help: bool,
     /// Why there is no newer sample, and since when, microseconds since 1970.
     pub(crate) trouble: Option<(u64, String)>,
+    /// What makes the server count what it does not count now; SQL.
+    pub(crate) switch_on: Option<String>,
     readings: VecDeque<Reading>,
-    /// How many of them were there when the user paused; they are shown meanwhile.
-    paused: Option<VecDeque<Reading>>,
+    outlook: Outlook,
+    /// What was there when the user paused; it is shown meanwhile.
+    paused: Option<(VecDeque<Reading>, Outlook)>,
 }
 
 impl State {
@@ -75,9 +79,24 @@ impl State {
             view: View::Overview,
             help: false,
             trouble: None,
+            switch_on: None,
+            outlook: Outlook::default(),
             readings: VecDeque::new(),
             paused: None,
         }
+    }
+
+    /// Shows nothing yet of a target.
+    pub(crate) fn of(about: About) -> State {
+        let mut state = State::new(String::new(), String::new());
+        state.is_now(about);
+        state
+    }
+
+    /// Notes what the target is: another version after a restart, other settings.
+    pub(crate) fn is_now(&mut self, about: About) {
+        self.switch_on = about.switch_on();
+        (self.target, self.version) = (about.target, about.version);
     }
 
     /// Takes a sample. One that is not newer than the last changes nothing.
@@ -93,6 +112,7 @@ impl State {
         if self.readings.len() == KEPT {
             self.readings.pop_front();
         }
+        self.outlook.take(&reading);
         self.readings.push_back(reading);
     }
 
@@ -110,7 +130,7 @@ impl State {
             Key::Escape => return false,
             Key::Help => self.help = !self.help,
             Key::Pause if self.paused.is_some() => self.paused = None,
-            Key::Pause => self.paused = Some(self.readings.clone()),
+            Key::Pause => self.paused = Some((self.readings.clone(), self.outlook.clone())),
             Key::Next => self.view = self.view.moved(1),
             Key::Previous => self.view = self.view.moved(View::ALL.len() - 1),
             Key::Number(n) => self.view = View::ALL.get(n.wrapping_sub(1)).copied().unwrap_or(self.view),
@@ -125,7 +145,7 @@ impl State {
 
     /// Returns the readings that are shown, oldest first.
     pub(crate) fn shown(&self) -> &VecDeque<Reading> {
-        self.paused.as_ref().unwrap_or(&self.readings)
+        self.paused.as_ref().map_or(&self.readings, |(readings, _)| readings)
     }
 
     /// Returns the last of them.
@@ -133,9 +153,9 @@ impl State {
         self.shown().back()
     }
 
-    /// Returns in how many seconds the age reaches its limit at this rate.
-    pub(crate) fn seconds_left(&self) -> Option<f64> {
-        seconds_left(self.shown().iter())
+    /// Returns what the readings that are shown tell of the next ones, and what to look at first.
+    pub(crate) fn outlook(&self) -> &Outlook {
+        self.paused.as_ref().map_or(&self.outlook, |(_, outlook)| outlook)
     }
 
     /// Returns the last `count` values of something, oldest first. What is not known is 0.

@@ -1,7 +1,8 @@
-//! The loop: samples and keys in, pictures out. The terminal is restored however it ends.
+//! The loop: samples and keys in, pictures out. The terminal is restored however it ends, and the
+//! loop ends with its terminal.
 
 use super::draw::draw;
-use super::sampler::{self, Message};
+use super::sampler::{self, Message, Sampled};
 use super::state::{Key, State};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
@@ -10,11 +11,13 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::IsTerminal;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::mem::ManuallyDrop;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How long a key or a signal may wait.
+/// How long a signal, a sample or the end of the terminal may wait.
 const REST: Duration = Duration::from_millis(100);
 
 /// Restores the terminal when it is dropped.
@@ -22,42 +25,99 @@ struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that is gone cannot be restored.
+        let _ = ratatui::try_restore();
+        let _ = ratatui::crossterm::execute!(std::io::stdout(), ratatui::crossterm::cursor::Show);
     }
 }
 
 /// Shows a target until the user quits.
-pub(crate) fn run(target: String, login: LoginFlags) -> Outcome {
+pub(crate) fn run(target: String, login: LoginFlags, enable_metrics: bool) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
     }
-    let (about, messages) = sampler::start(target, login)?;
-    stop::install();
+    if enable_metrics {
+        // So that a signal does not come before they are switched off again.
+        stop::install();
+    }
+    // The metrics live until the end.
+    let Sampled { about, messages, metrics: _metrics } = sampler::start(target, login, enable_metrics)?;
+    if !enable_metrics {
+        stop::install();
+    }
     let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
-    // It also restores the terminal when this program panics.
-    let mut terminal = ratatui::try_init().map_err(broken)?;
+    // It also restores the terminal when this program panics. Its own end would complain on standard
+    // error, and panic if that terminal is gone.
+    let mut terminal = ManuallyDrop::new(ratatui::try_init().map_err(broken)?);
     let restore = Restore;
-    let mut state = State::new(about.target, about.version);
+    let (line, events) = (Line::here(), events());
+    let mut state = State::of(about);
     let mut drawn = Instant::now() - REST;
-    while !stop::asked() {
+    while !stop::asked() && line.is_open() {
         let changed = take_all(&mut state, &messages)?;
         if changed || drawn.elapsed() >= Duration::from_secs(1) {
             terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
             drawn = Instant::now();
         }
-        if event::poll(REST).map_err(broken)? {
-            let key = match event::read().map_err(broken)? {
+        let key = match events.recv_timeout(REST) {
+            Ok(event) => match event.map_err(broken)? {
                 Event::Key(pressed) if pressed.kind != KeyEventKind::Release => key_of(pressed),
                 _ => None,
-            };
-            if key.is_some_and(|key| !state.key(key)) {
-                break;
-            }
-            terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
+            },
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if key.is_some_and(|key| !state.key(key)) {
+            break;
         }
+        terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
     }
     drop(restore);
     Ok(())
+}
+
+/// Reads keys in a thread of its own. The library that reads them tries again for ever when the
+/// terminal is gone, so the loop must not wait for it.
+fn events() -> Receiver<std::io::Result<Event>> {
+    let (sender, events) = mpsc::channel();
+    std::thread::spawn(move || {
+        loop {
+            let event = event::read();
+            let failed = event.is_err();
+            if sender.send(event).is_err() || failed {
+                break;
+            }
+        }
+    });
+    events
+}
+
+/// The terminal's ends that the program has open.
+struct Line {
+    /// Keys come from standard input, and not from another terminal.
+    keys: bool,
+}
+
+impl Line {
+    /// Looks which of them are a terminal. Later, a terminal that is gone is none any more.
+    fn here() -> Line {
+        Line { keys: std::io::stdin().is_terminal() }
+    }
+
+    /// Returns whether the terminal is still there: not closed, and its connection not lost.
+    fn is_open(&self) -> bool {
+        let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+        let end = |fd| PollFd::from_borrowed_fd(fd, PollFlags::empty());
+        let mut ends = vec![end(std::os::fd::AsFd::as_fd(&stdout))];
+        if self.keys {
+            ends.push(end(std::os::fd::AsFd::as_fd(&stdin)));
+        }
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        // An interrupted call knows nothing; the next one does.
+        let asked = poll(&mut ends, Some(&at_once));
+        asked.is_err() || !ends.iter().any(|end| end.revents().intersects(gone))
+    }
 }
 
 /// Takes all messages that are there. Returns whether there were any.
@@ -79,7 +139,7 @@ fn take(state: &mut State, message: Message) -> Outcome {
     match message {
         Message::Sample(sample) => state.take(sample),
         Message::Trouble(why) => state.fail(now_us(), why),
-        Message::Opened(about) => (state.target, state.version) = (about.target, about.version),
+        Message::Opened(about) => state.is_now(about),
         Message::Failed(failure) => return Err(failure),
     }
     Ok(())
@@ -107,12 +167,16 @@ pub(crate) fn print(
     size: (u16, u16),
     view: usize,
     length: Duration,
+    enable_metrics: bool,
 ) -> Outcome<String> {
-    let (about, messages) = sampler::start(target, login)?;
-    let mut state = State::new(about.target, about.version);
+    if enable_metrics {
+        stop::install();
+    }
+    let Sampled { about, messages, metrics: _metrics } = sampler::start(target, login, enable_metrics)?;
+    let mut state = State::of(about);
     state.key(Key::Number(view));
     let begin = Instant::now();
-    while begin.elapsed() < length {
+    while begin.elapsed() < length && !stop::asked() {
         match messages.recv_timeout(REST) {
             Ok(message) => take(&mut state, message)?,
             Err(RecvTimeoutError::Timeout) => {}

@@ -65,8 +65,10 @@ figures! {
         [Of("metric.trx_commits_insert_update"), Of("metric.trx_rw_commits"), Computed, Sum(&["com_commit", "com_xa_commit"]), Of("com_commit")]
         "Transactions with changes that were committed. InnoDB counts those rolled back too; MySQL with its metrics off counts COMMIT statements only.";
     "statement_commits" "count" Counter [Of("handler_commit")]
-        "Commits of statements and transactions inside the server: with autocommit, the transactions.";
-    "rollbacks" "count" Counter [Of("com_rollback")] "Transactions rolled back.";
+        "Commits asked of the engines: of each statement and of each transaction, so several for a transaction of several statements.";
+    "rollbacks" "count" Counter [Of("metric.trx_rollbacks")]
+        "Transactions rolled back: by ROLLBACK, as victims of deadlocks, and where a statement with autocommit failed.";
+    "rollback_statements" "count" Counter [Of("com_rollback")] "ROLLBACK statements.";
     "statements" "count" Counter [Of("questions")] "Statements that clients sent.";
     "row_reads" "count" Counter
         [Of("innodb_rows_read"), Of("metric.dml_reads"), Sum(&["handler_read_key", "handler_read_next", "handler_read_prev", "handler_read_rnd", "handler_read_rnd_next"])]
@@ -88,9 +90,9 @@ figures! {
         [Less("innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn"), Of("innodb_checkpoint_age"), Of("metric.log_lsn_checkpoint_age"), Computed]
         "Redo between the checkpoint and the end of the log: what a recovery reads.";
     "checkpoint_age_soft" "bytes" Gauge [Computed]
-        "From this checkpoint age on the engine acts: InnoDB flushes with full force (asynchronous point), Millpond delays writers.";
+        "Soft limit of the checkpoint age: from it on InnoDB flushes with full force (its asynchronous point), and Millpond delays writers.";
     "checkpoint_age_limit" "bytes" Gauge [Computed]
-        "At this checkpoint age writers wait (synchronous point).";
+        "Limit of the checkpoint age: at it writers wait (InnoDB: synchronous point).";
     "redo_capacity_bytes" "bytes" Gauge [Computed] "Size of the redo log.";
     "redo_bytes_written" "bytes" Counter
         [Of("innodb_redo_log_current_lsn"), Of("innodb_lsn_current"), Of("metric.log_lsn_current"), StatusText(TextFigure::Current)]
@@ -113,8 +115,8 @@ figures! {
         [Of("innodb_buffer_pool_pages_lru_flushed"), Of("metric.buffer_lru_batch_flush_total_pages")]
         "Pages written from the LRU list, because free pages were needed.";
     "pages_written_by_force.adaptive" "pages" Counter [Of("metric.buffer_flush_adaptive_total_pages")] "Pages written by adaptive flushing.";
-    "pages_written_by_force.background" "pages" Counter [Of("metric.buffer_flush_background_total_pages")] "Pages written when the server was idle.";
-    "pages_written_by_force.sync" "pages" Counter [Of("metric.buffer_flush_sync_total_pages")] "Pages written because the age had reached its limit.";
+    "pages_written_by_force.background" "pages" Counter [Of("metric.buffer_flush_background_total_pages")] "Pages written at the rate of innodb_io_capacity: by a server that is idle, and in MariaDB also under load, ahead of a checkpoint.";
+    "pages_written_by_force.sync" "pages" Counter [Of("metric.buffer_flush_sync_total_pages")] "Pages written with full force, because the age was near its limit or a checkpoint was asked for.";
     "pages_written_as_neighbours" "pages" Counter [Of("metric.buffer_flush_neighbor_total_pages")] "Pages written because they lie beside others; they are counted with those too.";
     "pages_written_by_force.lru" "pages" Counter
         [Of("innodb_buffer_pool_pages_lru_flushed"), Of("metric.buffer_lru_batch_flush_total_pages")]
@@ -123,14 +125,15 @@ figures! {
 
     "fsyncs" "count" Counter [Of("innodb_data_fsyncs"), Of("metric.os_data_fsyncs")] "Syncs of all files of the engine.";
     "log_fsyncs" "count" Counter [Of("innodb_os_log_fsyncs")] "Syncs of the redo log.";
-    "device_bytes_written" "bytes" Counter [Of("innodb_data_written"), Of("metric.buffer_data_written")] "Bytes written to all files of the engine.";
+    "device_bytes_written" "bytes" Counter [Computed, Of("innodb_data_written"), Of("metric.buffer_data_written")]
+        "Bytes written to all files of the engine: pages, their copies, and the redo log.";
     "pending_reads" "count" Gauge [Of("innodb_data_pending_reads")] "Reads in flight.";
     "pending_writes" "count" Gauge [Of("innodb_data_pending_writes")] "Writes in flight: more than none for long is too much I/O.";
     "pending_fsyncs" "count" Gauge [Of("innodb_data_pending_fsyncs")] "Syncs in flight.";
 
     "free_frame_waits" "count" Counter [Of("innodb_buffer_pool_wait_free")] "Times a thread waited for a free page.";
     "log_buffer_waits" "count" Counter [Of("innodb_log_waits")] "Times the log buffer was too small.";
-    "hard_waits" "count" Counter [Of("metric.buffer_flush_sync_waits")] "Times a writer waited at the limit of the checkpoint age.";
+    "hard_waits" "count" Counter [Of("metric.buffer_flush_sync_waits")] "Times a writer waited at the limit of the checkpoint age, as far as the server counts them; MariaDB 10.11.19 does not count all.";
     "throttled_us_total" "µs" Counter [] "Time for which writers were delayed.";
     "lock_waits" "count" Counter [Of("innodb_row_lock_waits")] "Row locks that were not granted at once.";
     "lock_wait_us_total" "µs" Counter [Times("innodb_row_lock_time", 1000.0)] "Time spent waiting for row locks.";

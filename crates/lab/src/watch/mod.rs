@@ -3,9 +3,9 @@
 //!
 //! `target` is what is looked at, `login` how to get in, with an `option_file`. A [`Source`] gives
 //! samples: `server` asks a server over a `connection`, whose `session` has settings of its own;
-//! `directory` reads the flight recorder, with `liveness`. `clock` is the time of samples.
-//! `figures` is the schema; `of_server` and `of_millpond` map to it, with `limits`, `status_text`
-//! and `version`; these are pure.
+//! `metrics_on` makes a server count more for a time; `directory` reads the flight recorder, with
+//! `liveness`. `clock` is the time of samples. `figures` is the schema; `of_server` and
+//! `of_millpond` map to it, with `limits`, `status_text` and `version`; these are pure.
 
 mod clock;
 mod connection;
@@ -14,6 +14,7 @@ mod figures;
 mod limits;
 mod liveness;
 mod login;
+mod metrics_on;
 mod of_millpond;
 mod of_server;
 mod option_file;
@@ -32,6 +33,7 @@ pub(crate) use connection::{Connection, Trouble};
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
 pub(crate) use login::LoginFlags;
+pub(crate) use metrics_on::MetricsOn;
 pub(crate) use of_millpond::schema_values as schema_of_millpond;
 
 use crate::failure::{Failure, Outcome};
@@ -53,6 +55,26 @@ pub(crate) struct About {
     pub(crate) origins: Vec<(&'static str, Result<String, String>)>,
     /// What a server refused, with the grant that is missing.
     pub(crate) refusals: Vec<String>,
+}
+
+/// How the names of the metrics of flushing begin. They are many, and one pattern switches them on.
+const FLUSHING: &str = "buffer_flush_";
+
+impl About {
+    /// Returns the statement that makes the server count figures of the schema that it could count
+    /// and does not; `None` if there are none.
+    pub(crate) fn switch_on(&self) -> Option<String> {
+        let off = self.switched_off();
+        let flushing = off.iter().any(|name| name.starts_with(FLUSHING));
+        let which = if flushing { format!("{FLUSHING}%") } else { (*off.first()?).to_owned() };
+        Some(format!("SET GLOBAL innodb_monitor_enable = '{which}'"))
+    }
+
+    /// Returns the metrics of a server that would give figures of the schema and are switched off.
+    fn switched_off(&self) -> Vec<&str> {
+        let reasons = self.origins.iter().filter_map(|(_, source)| source.as_ref().err());
+        reasons.filter_map(|why| of_server::switched_off(why)).collect()
+    }
 }
 
 /// All figures at one moment.
@@ -127,7 +149,7 @@ pub(crate) fn open(target: &str, flags: &LoginFlags) -> Outcome<Box<dyn Source>>
 }
 
 /// How to get into a server, for several connections: the password is asked for once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     name: String,
     login: login::Login,

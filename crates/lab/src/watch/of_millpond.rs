@@ -64,9 +64,11 @@ pub(crate) fn absent() -> Vec<(&'static str, &'static str)> {
 
 fn reason(name: &str) -> &'static str {
     match name {
-        "statements" | "statement_commits" | "open_connections" | "threads_running" => {
-            "an embedded database has no connections and no statements"
-        }
+        "statements"
+        | "statement_commits"
+        | "rollback_statements"
+        | "open_connections"
+        | "threads_running" => "an embedded database has no connections and no statements",
         "device_bytes_written" => "the kernel counts it for the process, in /proc/PID/io",
         name if name.starts_with("pages_written_by_force.") => "Millpond's forces have names of their own",
         _ => "Millpond does not count it",
@@ -101,6 +103,7 @@ mod tests {
         let lines: Vec<String> = absent().iter().map(|(name, why)| format!("{name}: {why}\n")).collect();
         expect![[r#"
             statement_commits: an embedded database has no connections and no statements
+            rollback_statements: an embedded database has no connections and no statements
             statements: an embedded database has no connections and no statements
             pages_written_by_force.adaptive: Millpond's forces have names of their own
             pages_written_by_force.background: Millpond's forces have names of their own

@@ -151,6 +151,11 @@ fn computed(name: &str, facts: &Facts, answers: &Answers) -> Option<(f64, String
     let of = |name: &str| answers.values.get(name).copied();
     match name {
         "commits" => numbered_transactions(facts.version, of("innodb_max_trx_id")?),
+        // There the log's files are none of those that Innodb_data_written counts.
+        "device_bytes_written" if facts.version.is_mariadb() && facts.version.from((10, 8, 0)) => {
+            let both = of("innodb_data_written")? + of("innodb_os_log_written")?;
+            Some((both, "innodb_data_written + innodb_os_log_written".to_owned()))
+        }
         "checkpoint_age_bytes" => {
             let log = answers.log?;
             let age = log.current?.saturating_sub(log.checkpoint?);
@@ -189,12 +194,17 @@ pub(crate) fn dirty_percent(dirty: f64, data: f64, free: f64) -> f64 {
 
 /// Says why a figure is not there.
 fn absence(figure: &Figure, facts: &Facts) -> String {
+    let of_innodb = figure.origins.is_empty() || figure.origins.iter().any(is_of_innodb);
+    if of_innodb && !facts.variables.keys().any(|name| name.starts_with("innodb_")) {
+        // It would refuse the setting, too.
+        return "the server runs without InnoDB".to_owned();
+    }
     let off = figure.origins.iter().find_map(|origin| match origin {
         Origin::Of(name) => name.strip_prefix("metric.").filter(|name| facts.metrics.contains_key(*name)),
         _ => None,
     });
     if let Some(metric) = off {
-        return format!("switched off; SET GLOBAL innodb_monitor_enable = '{metric}' switches it on");
+        return format!("{OFF}; SET GLOBAL innodb_monitor_enable = '{metric}' switches it on");
     }
     let text = figure
         .origins
@@ -209,4 +219,22 @@ fn absence(figure: &Figure, facts: &Facts) -> String {
 
 fn is_metric(origin: &Origin) -> bool {
     matches!(origin, Origin::Of(name) if name.starts_with("metric."))
+}
+
+/// Returns whether an origin is a figure of InnoDB.
+fn is_of_innodb(origin: &Origin) -> bool {
+    let of = |name: &str| name.starts_with("metric.") || name.starts_with("innodb_");
+    match origin {
+        Origin::Of(name) | Origin::Times(name, _) | Origin::Less(name, _) => of(name),
+        Origin::Sum(names) => names.iter().any(|name| of(name)),
+        Origin::StatusText(_) | Origin::Computed => true,
+    }
+}
+
+/// How the reason begins why a figure is not there that a setting switches on.
+const OFF: &str = "switched off";
+
+/// Returns the metric that would give a figure, of the reason why the figure is not there.
+pub(crate) fn switched_off(reason: &str) -> Option<&str> {
+    reason.strip_prefix(OFF)?.split('\'').nth(1)
 }

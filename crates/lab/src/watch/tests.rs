@@ -79,7 +79,7 @@ fn mariadb_10_11() {
             MariaDB 10.11.19
             commits                            18.0   innodb_max_trx_id / 2
             statement_commits                  20.0   handler_commit
-            rollbacks                          0.0   com_rollback
+            rollback_statements                0.0   com_rollback
             statements                         57.0   questions
             row_reads                          403099.0   handler_read_key + handler_read_next + handler_read_prev + handler_read_rnd + handler_read_rnd_next
             row_inserts                        200006.0   handler_write
@@ -107,7 +107,7 @@ fn mariadb_10_11() {
             pages_written_by_force.lru         0.0   innodb_buffer_pool_pages_lru_flushed
             doublewrite_pages                  21.0   innodb_dblwr_pages_written
             fsyncs                             121.0   innodb_data_fsyncs
-            device_bytes_written               1507328.0   innodb_data_written
+            device_bytes_written               26296187.0   innodb_data_written + innodb_os_log_written
             pending_reads                      0.0   innodb_data_pending_reads
             pending_writes                     0.0   innodb_data_pending_writes
             pending_fsyncs                     0.0   innodb_data_pending_fsyncs
@@ -121,6 +121,7 @@ fn mariadb_10_11() {
             open_connections                   1.0   threads_connected
             threads_running                    1.0   threads_running
             uptime_seconds                     1236.0   uptime
+            rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_background_total_pages' switches it on
             pages_written_by_force.sync        --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_total_pages' switches it on
@@ -141,7 +142,7 @@ fn mariadb_10_4_unverified() {
             MariaDB 10.4.34
             commits                            1200.0   com_commit + com_xa_commit
             statement_commits                  2400.0   handler_commit
-            rollbacks                          3.0   com_rollback
+            rollback_statements                3.0   com_rollback
             statements                         9000.0   questions
             row_reads                          5000.0   innodb_rows_read
             row_inserts                        30.0   innodb_rows_inserted
@@ -184,6 +185,7 @@ fn mariadb_10_4_unverified() {
             open_connections                   5.0   threads_connected
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
+            rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MariaDB 10.4.34 does not show it
             pages_written_by_force.sync        --- MariaDB 10.4.34 does not show it
@@ -203,7 +205,7 @@ fn mysql_5_7_unverified() {
             MySQL 5.7.44
             commits                            1200.0   com_commit + com_xa_commit
             statement_commits                  2400.0   handler_commit
-            rollbacks                          3.0   com_rollback
+            rollback_statements                3.0   com_rollback
             statements                         9000.0   questions
             row_reads                          5000.0   innodb_rows_read
             row_inserts                        30.0   innodb_rows_inserted
@@ -246,6 +248,7 @@ fn mysql_5_7_unverified() {
             open_connections                   5.0   threads_connected
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
+            rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 5.7.44 does not show it
             pages_written_by_force.sync        --- MySQL 5.7.44 does not show it
@@ -265,7 +268,7 @@ fn mysql_8_4_unverified() {
             MySQL 8.4.3
             commits                            1200.0   com_commit + com_xa_commit
             statement_commits                  2400.0   handler_commit
-            rollbacks                          3.0   com_rollback
+            rollback_statements                3.0   com_rollback
             statements                         9000.0   questions
             row_reads                          5000.0   innodb_rows_read
             row_inserts                        30.0   innodb_rows_inserted
@@ -308,6 +311,7 @@ fn mysql_8_4_unverified() {
             open_connections                   5.0   threads_connected
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
+            rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 8.4.3 does not show it
             pages_written_by_force.sync        --- MySQL 8.4.3 does not show it
@@ -327,7 +331,7 @@ fn percona_5_7_unverified() {
             Percona Server 5.7.44
             commits                            1200.0   com_commit + com_xa_commit
             statement_commits                  2400.0   handler_commit
-            rollbacks                          3.0   com_rollback
+            rollback_statements                3.0   com_rollback
             statements                         9000.0   questions
             row_reads                          5000.0   innodb_rows_read
             row_inserts                        30.0   innodb_rows_inserted
@@ -370,6 +374,7 @@ fn percona_5_7_unverified() {
             open_connections                   5.0   threads_connected
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
+            rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- Percona Server 5.7.44 does not show it
             pages_written_by_force.sync        --- Percona Server 5.7.44 does not show it

@@ -1,10 +1,11 @@
 //! `millpond age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
 //! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
-//! comes back, Ctrl-C. [`caching_sha2`] is half a server of MySQL. [`hindered`] gets in the way of
-//! collections. [`cost`] measures what one costs.
+//! comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is half a server
+//! of MySQL. [`hindered`] gets in the way of collections. [`cost`] measures what one costs.
 
 mod caching_sha2;
 mod cost;
+mod figures;
 mod hindered;
 
 use super::packages::{FOR_TESTS, install, unpack};
@@ -23,9 +24,13 @@ const LIFE: Duration = Duration::from_secs(600);
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 17] = [
+const CASES: [(&str, Case); 20] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
+    ("levels are what the server's own text says", figures::levels),
+    ("counters grow as the load has counted", figures::counters),
+    ("metrics are switched on for a time", figures::switched_on),
+    ("a server without InnoDB is not said to be well", figures::without_innodb),
     ("a password is asked for in words, and accepted", passwords),
     ("an account with ed25519 is let in", ed25519),
     ("a certificate is verified", certificates),

@@ -245,7 +245,7 @@ fn page(browser: &Browser, serving: &Serving) -> Result<(), String> {
     browser.press("4")?;
     browser.press("p")?;
     expect("held by a key", &browser.text("#shown")?, "held")?;
-    browser.script("document.getElementById('checkpoint-age').focus()")?;
+    browser.script("document.getElementById('plot-checkpoint-age').focus()")?;
     browser.press("\u{e012}")?;
     expect("the line that reads values, by a key", &browser.text("#shown")?, "at ")?;
     browser.press("\u{e00c}")?;
@@ -254,6 +254,12 @@ fn page(browser: &Browser, serving: &Serving) -> Result<(), String> {
     let key = "return Math.round(document.querySelector('.key svg').getBoundingClientRect().height)";
     if browser.script(key)?.as_u64().is_none_or(|height| height > 20) {
         return Err("the sample of a line is no small picture beside its name".to_owned());
+    }
+    // The list of waits and the plot of waits had one id, so the plot was half as wide.
+    let ids = "var ids = Array.from(document.querySelectorAll('[id]'), function (node) { return node.id; }); \
+               return ids.length - new Set(ids).size";
+    if browser.script(ids)?.as_u64() != Some(0) {
+        return Err("two elements of the page have one id".to_owned());
     }
     let wide = "return document.documentElement.scrollWidth";
     browser.look("dark", 390, 844)?;
@@ -272,6 +278,17 @@ fn restart(browser: &Browser, server: &Server, place: &Path) -> Result<(), Strin
     output(Command::new("kill").args(["-9", &server.process()?]))?;
     until("a page that says that the server is gone", || has(browser, "#state", "gone since"))?;
     expect("what to look at first", &browser.text("#first-text")?, "no samples: ")?;
+    // The figures of before stood there as those of now.
+    for list in ["#tiles", "#who-waits"] {
+        let live = format!(
+            "return Array.from(document.querySelectorAll('{list} dd'), function (dd) {{ return dd.innerText; }}) \
+             .filter(function (text) {{ return text.trim() !== 'not known'; }}).join(', ')"
+        );
+        let live = browser.script(&live)?;
+        if live.as_str() != Some("") {
+            return Err(format!("{list} shows figures of a server that is gone: {live}"));
+        }
+    }
     start(place)?;
     until("the page after the new start", || has(browser, "#state", "live, "))?;
     let then = seconds(browser);

@@ -166,7 +166,9 @@ impl Options {
     }
 
     /// Memory for cached pages and everything that is stored for each of them, bytes. Default: a
-    /// quarter of the memory of the machine; 64 MiB for a database that is [in
+    /// quarter of the memory that the process may use: that of the machine, or the least limit of
+    /// its control group, of the groups above it, and of the process (`ulimit -v`, `ulimit -d`).
+    /// The figure `buffer_pool_bytes` tells the size. 64 MiB for a database that is [in
     /// memory](Options::open_in_memory).
     /// [`Db::set_buffer_pool_bytes`](crate::Db::set_buffer_pool_bytes) changes it later.
     #[must_use]

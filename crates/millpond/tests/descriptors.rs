@@ -1,5 +1,5 @@
-//! Real limits of a process: the number of descriptors (`ulimit -n`) and the size of files (`ulimit
-//! -f`). Each test runs in its own process.
+//! Real limits of a process: the number of descriptors (`ulimit -n`), the size of files (`ulimit
+//! -f`), memory (`ulimit -v`, `ulimit -d`). Each test runs in its own process.
 
 mod process;
 
@@ -172,5 +172,23 @@ fn a_limit_on_file_sizes_is_a_full_disk() {
         tx.put(&table, b"key", b"value").unwrap();
         tx.commit().unwrap();
         db.close().unwrap();
+    });
+}
+
+/// The addresses for the largest pool are reserved too, and there were not so many.
+#[test]
+fn a_limit_on_memory_decides_how_large_the_pool_is() {
+    in_a_process("a_limit_on_memory_decides_how_large_the_pool_is", |dir| {
+        for (resource, bytes) in [(Resource::As, 2 << 30), (Resource::Data, 1 << 30)] {
+            limit(resource, bytes, bytes);
+            let options = Options::new().redo_capacity_bytes(16 << 20);
+            let db = options.open(dir.join(format!("{resource:?}"))).unwrap();
+            let pool = db.metrics().get("buffer_pool_bytes").unwrap();
+            assert!(pool > 0.0 && pool <= (bytes / 4) as f64, "{resource:?} {bytes}: a pool of {pool}");
+            db.create_table("t").unwrap();
+            fill(&db, |round| round == 3);
+            holds(&db, 3);
+            db.close().unwrap();
+        }
     });
 }

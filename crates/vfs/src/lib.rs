@@ -2,6 +2,7 @@
 //! engine uses the traits of this module. The operating system and the simulated disk implement
 //! them.
 
+mod control_group;
 pub mod descriptor_cache;
 pub mod ephemeral;
 pub mod fail_stop;
@@ -174,6 +175,10 @@ pub trait Clock: Send + Sync + Debug {
     /// Returns the memory that the process may use, bytes.
     fn memory_bytes(&self) -> u64 {
         1 << 30
+    }
+    /// Returns how many bytes of addresses the process may still take; `None` if there is no limit.
+    fn address_bytes(&self) -> Option<u64> {
+        None
     }
     /// Returns the number of cores that the process may use.
     fn cores(&self) -> u32 {

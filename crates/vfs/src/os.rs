@@ -343,6 +343,10 @@ impl Clock for OsClock {
         crate::machine::memory_bytes()
     }
 
+    fn address_bytes(&self) -> Option<u64> {
+        crate::machine::address_bytes()
+    }
+
     fn cores(&self) -> u32 {
         crate::machine::cores()
     }

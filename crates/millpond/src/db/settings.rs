@@ -47,10 +47,11 @@ impl Db {
     /// the call returns, and so is a shrink: pages in frames that go are written if need be, and
     /// the memory is back at the system. Then readers find fewer pages in memory.
     ///
-    /// The pool can grow up to the memory of the machine, or to four times its size at the opening
-    /// if that is more. [`Options::history_memory_bytes`](crate::Options::history_memory_bytes)
-    /// stays as it is. Of each frame that the pool ever had, 64 bytes stay until the database is
-    /// closed; they are a part of `bytes`, up to half of it.
+    /// The pool can grow up to the memory that the process may use, or to four times its size at
+    /// the opening if that is more.
+    /// [`Options::history_memory_bytes`](crate::Options::history_memory_bytes) stays as it is. Of
+    /// each frame that the pool ever had, 64 bytes stay until the database is closed; they are a
+    /// part of `bytes`, up to half of it.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -149,9 +149,11 @@ fn build_store(
         0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
         n => n,
     };
+    let (memory, addresses) = (vfs.clock.memory_bytes(), vfs.clock.address_bytes());
+    let frames_most = pool_size::frames_most(frames, memory, addresses, root.page_bytes);
     let pool = Arc::new(Pool::new(PoolOptions {
         frames,
-        frames_most: pool_size::frames_most(frames, vfs.clock.memory_bytes(), root.page_bytes),
+        frames_most,
         page_bytes: root.page_bytes,
         reads_ahead: options.read_ahead,
         file: Arc::clone(pages),

@@ -12,7 +12,7 @@
 use super::create::{Paths, create, make_dir, sync_existing, sync_file};
 use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
 use super::progress_file::{ProgressFile, Stage};
-use super::{Engine, adopt, build};
+use super::{Engine, adopt, build, pool_size};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::context::Context;
 use crate::duty;
@@ -43,7 +43,8 @@ pub(super) struct Opening<'o> {
 impl Opening<'_> {
     /// Size of the buffer pool, bytes.
     pub(super) fn pool_bytes(&self) -> u64 {
-        self.options.buffer_pool_bytes.unwrap_or_else(|| self.context.vfs.clock.memory_bytes() / 4)
+        let by_default = || pool_size::default_bytes(self.context.vfs.clock.memory_bytes());
+        self.options.buffer_pool_bytes.unwrap_or_else(by_default)
     }
 
     /// Memory for undo, transaction states and locks, bytes.

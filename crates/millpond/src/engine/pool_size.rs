@@ -39,11 +39,24 @@ impl PoolSize {
     }
 }
 
+/// Returns the size of a pool of which the caller has not said it: a quarter of the memory that the
+/// process may use.
+pub(super) fn default_bytes(memory_bytes: u64) -> u64 {
+    (memory_bytes / 4).max(POOL_BYTES_MIN)
+}
+
 /// Returns for how many frames addresses are reserved, if the pool begins with `frames`: as many as
-/// fit in the memory of the machine. Addresses cost nothing, but a process has not any number.
-pub(super) fn frames_most(frames: usize, memory_bytes: u64, page_bytes: usize) -> usize {
-    let in_memory = usize::try_from(memory_bytes).unwrap_or(usize::MAX) / page_bytes;
-    in_memory.max(4 * frames)
+/// fit in the memory that the process may use. Addresses cost nothing, but a process has not any
+/// number. If the system limits them to `address_bytes` more, half of these are for all else.
+pub(super) fn frames_most(
+    frames: usize,
+    memory_bytes: u64,
+    address_bytes: Option<u64>,
+    page_bytes: usize,
+) -> usize {
+    let pages = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / page_bytes;
+    let allowed = address_bytes.map_or(usize::MAX, |bytes| pages(bytes / 2));
+    pages(memory_bytes).max(4 * frames).min(allowed.max(frames))
 }
 
 impl Engine {
@@ -135,5 +148,30 @@ impl Shared {
         }
         while self.write_ordered()? {}
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_follows_from_what_the_process_may_use() {
+        const MIB: u64 = 1 << 20;
+        for (memory, wanted) in [(24 << 30, 6 << 30), (300 * MIB, 75 * MIB), (2 * MIB, MIB), (0, MIB)] {
+            assert_eq!(default_bytes(memory), wanted, "{memory} bytes of memory");
+        }
+        let table = [
+            // frames, memory, addresses, the most frames
+            (1000, 800 * MIB, None, 102_400),
+            (100_000, 800 * MIB, None, 400_000),
+            (1000, 800 * MIB, Some(200 * MIB), 12_800),
+            (20_000, 800 * MIB, Some(200 * MIB), 20_000),
+            (1000, 800 * MIB, Some(64 << 40), 102_400),
+        ];
+        for (frames, memory, addresses, wanted) in table {
+            let most = frames_most(frames, memory, addresses, 8192);
+            assert_eq!(most, wanted, "{frames} frames, {memory} bytes, {addresses:?}");
+        }
     }
 }

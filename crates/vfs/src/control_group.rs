@@ -140,10 +140,18 @@ mod tests {
         })
     }
 
+    /// What it is, `/proc/self/cgroup`, `/proc/self/mountinfo`, other files, the limit.
+    type Row<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], Option<u64>);
+
+    fn check(table: &[Row<'_>]) {
+        for (what, cgroup, mounts, files, wanted) in table {
+            assert_eq!(told(cgroup, mounts, files), *wanted, "{what}");
+        }
+    }
+
     #[test]
     fn the_least_limit_of_all_groups_above_counts() {
-        let both = format!("{V1}\n42 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw");
-        let table: &[(&str, &str, &str, &[(&str, &str)], Option<u64>)] = &[
+        check(&[
             ("no limit", "0::/user.slice\n", V2, &[("/sys/fs/cgroup/user.slice/memory.max", "max\n")], None),
             (
                 "a service",
@@ -192,6 +200,13 @@ mod tests {
                 ],
                 Some(300 * MIB),
             ),
+        ]);
+    }
+
+    #[test]
+    fn the_first_version_of_groups_counts_too() {
+        let both = format!("{V1}\n42 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw");
+        check(&[
             (
                 "version 1, nested",
                 "12:cpu,cpuacct:/x\n9:memory:/jobs/7\n0::/init.scope\n",
@@ -234,10 +249,7 @@ mod tests {
                 Some(300 * MIB),
             ),
             ("nonsense", "0\n:\n::\n", "- \n30 - cgroup2\n\\9", &[], None),
-        ];
-        for (what, cgroup, mounts, files, wanted) in table {
-            assert_eq!(told(cgroup, mounts, files), *wanted, "{what}");
-        }
+        ]);
         assert_eq!(memory_limit(|_| None), None);
     }
 }

@@ -12,7 +12,7 @@
 //! tried again. If nothing can be closed, the call fails and has changed no file. Like a full disk,
 //! this is no failure of the disk: [`no_descriptor`].
 
-use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -303,6 +303,10 @@ impl Disk for CachingDisk {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.cache.disk.absolute(path)
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.cache.with_descriptor(|| self.cache.disk.identity(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -11,7 +11,7 @@
 //! errors.
 
 use crate::descriptor_cache::no_descriptor;
-use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -139,6 +139,10 @@ impl Disk for FailStopDisk {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.disk.absolute(path)
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.disk.identity(dir)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -2,7 +2,7 @@
 //! for ever. The device can be full. A failed sync can lose the writes that it should have made
 //! durable. A write can be torn. All other operations go to the disk below.
 
-use crate::{Create, Disk, File, OpenMode};
+use crate::{Create, DirIdentity, Disk, File, OpenMode};
 use base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -364,6 +364,10 @@ impl Disk for FaultDisk {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.disk.absolute(path)
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.disk.identity(dir)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

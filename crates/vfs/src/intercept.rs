@@ -2,7 +2,7 @@
 //! answer them. For tests and for models of devices. Each implements only the calls that it
 //! changes.
 
-use crate::{BatchIo, Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Clock, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,6 +97,9 @@ impl Disk for InterceptedDisk {
     }
     fn absolute(&self, path: &Path) -> PathBuf {
         self.disk.absolute(path)
+    }
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.disk.identity(dir)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)

@@ -45,6 +45,29 @@ pub struct OpenMode {
     pub read_only: bool,
 }
 
+/// What tells a directory from its copies, wherever it is: it stays the same when the directory is
+/// renamed, and after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirIdentity {
+    /// Its inode number.
+    pub number: u64,
+    /// When it was made, nanoseconds since 1970; 0 if the file system does not know.
+    pub born_ns: u64,
+    /// The volume, on a file system whose snapshots have the numbers and times of their originals;
+    /// else 0.
+    pub volume: u64,
+}
+
+impl DirIdentity {
+    /// Whether the two can be one directory.
+    #[must_use]
+    pub fn may_be(self, other: DirIdentity) -> bool {
+        let unknown = self.born_ns == 0 || other.born_ns == 0;
+        let same_birth = unknown || self.born_ns == other.born_ns;
+        self.number == other.number && self.volume == other.volume && same_birth
+    }
+}
+
 /// How a disk does batches ([`File::read_batch`], [`File::write_batch`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchIo {
@@ -85,6 +108,10 @@ pub trait Disk: Send + Sync + Debug {
     /// Returns the path by which the same file is found from another working directory.
     fn absolute(&self, path: &Path) -> PathBuf {
         path.to_owned()
+    }
+    /// Returns the identity of a directory; `None` if the disk cannot tell directories apart.
+    fn identity(&self, _dir: &Path) -> io::Result<Option<DirIdentity>> {
+        Ok(None)
     }
     /// Takes an exclusive lock on a file and creates the file if it is missing. Fails with
     /// `WouldBlock` if it is locked. The lock is held until the result is dropped.

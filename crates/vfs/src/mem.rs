@@ -16,7 +16,7 @@ mod journal;
 pub(crate) use content::SECTOR_BYTES;
 pub use journal::{CrashChoice, CrashWalker};
 
-use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
+use crate::{Clock, Create, DirIdentity, Disk, File, OpenMode, Vfs};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::{Mutex, device_time, event, simulated_us};
@@ -253,6 +253,16 @@ impl Disk for MemDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.sync_op(DiskOp::SyncDir { dir: dir.to_owned() });
         Ok(())
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        let inner = self.inner.lock();
+        if !inner.now.dirs.contains(dir) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        // No directory is ever renamed here.
+        let number = base::crc::crc32c(dir.as_os_str().as_encoded_bytes());
+        Ok(Some(DirIdentity { number: number.into(), born_ns: 1, volume: 0 }))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -4,9 +4,9 @@ use crate::held_dirs::{At, HeldDirs};
 use crate::rings::Rings;
 use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
-use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::for_each_in_parallel;
-use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -18,6 +18,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
+
+/// `f_type` of file systems that copy a volume as a whole, with numbers and times of its files.
+/// Each volume has an id of its own there, which stays the same.
+const SNAPSHOT_FILE_SYSTEMS: [u64; 2] = [0x9123_683e, 0x2fc1_2fc1]; // btrfs, zfs
 
 /// The most descriptors that are useful: four times those of a log of 8 GiB.
 const DESCRIPTORS: u64 = 8192;
@@ -179,6 +183,25 @@ impl Disk for OsDisk {
     /// If the working directory has no path, the path stays relative: it is good for messages only.
     fn absolute(&self, path: &Path) -> PathBuf {
         std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        let at = self.dirs.at(dir);
+        let fd = match at.held() {
+            Some(held) => held.try_clone()?,
+            None => at.open(OFlags::PATH | OFlags::CLOEXEC)?,
+        };
+        let told = fs::statx(&fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
+        let knows_birth = StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::BTIME);
+        let born = told.stx_btime;
+        let born_ns =
+            born.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(born.tv_nsec.into());
+        let has_volumes = SNAPSHOT_FILE_SYSTEMS.contains(&(fs::fstatfs(&fd)?.f_type as u64));
+        Ok(Some(DirIdentity {
+            number: told.stx_ino,
+            born_ns: if knows_birth { born_ns } else { 0 },
+            volume: if has_volumes { fs::fstatvfs(&fd)?.f_fsid } else { 0 },
+        }))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -1,7 +1,7 @@
 //! A read-only disk: every file is opened for reading only. A call that would change a file, make
 //! one or take a lock fails.
 
-use crate::{BatchIo, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +57,10 @@ impl Disk for ReadOnlyDisk {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.0.absolute(path)
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.0.identity(dir)
     }
 
     fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {

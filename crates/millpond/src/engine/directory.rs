@@ -1,13 +1,13 @@
 //! Lock files, and the owner of a directory. Each directory of a database (its own, and those of
 //! redo, doublewrite and undo) has a file `LOCK`. The file is locked while the database is open. It
-//! names the database and the purpose of the directory.
+//! names the database and the purpose of the directory, and says where it is (`residence.rs`).
 //!
 //! ```text
-//!  0        8      10     11     12    16       24     28         4096
-//!  +--------+------+------+------+-----+--------+------+----------+
-//!  |MPONDDIR|format| use  | made | 0   | db id  |crc32c| 0 …      |
-//!  |8 bytes | u16  | u8   | u8   | u32 | u64    |u32   |          |
-//!  +--------+------+------+------+-----+--------+------+----------+
+//!  0        8      10     11     12    16       24     28    32        512      4096
+//!  +--------+------+------+------+-----+--------+------+-----+---------+--------+
+//!  |MPONDDIR|format| use  | made | 0   | db id  |crc32c| 0   |residence| 0 …    |
+//!  |8 bytes | u16  | u8   | u8   | u32 | u64    |u32   |     |         |        |
+//!  +--------+------+------+------+-----+--------+------+-----+---------+--------+
 //! ```
 //! `LOCK` is written before any other file of the database is in the directory. So a directory that
 //! names no database but holds files belongs to something else. In the database's own directory
@@ -15,6 +15,7 @@
 //! continue, from a database that has lost its root.
 
 use super::create::{AREAS, Paths, make_dir, parent_of, sync_dir};
+use super::residence::{Residence, check_home};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
@@ -53,7 +54,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    fn description(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
             Purpose::Database => "directory",
             Purpose::Redo => "redo directory",
@@ -90,7 +91,7 @@ pub(super) struct DirLock {
 pub(super) type Locks = Vec<DirLock>;
 
 impl DirOwner {
-    fn encode(self) -> AlignedBuf {
+    fn encode(self, residence: Option<&Residence>) -> AlignedBuf {
         let mut bytes = AlignedBuf::zeroed(BYTES);
         bytes[..8].copy_from_slice(MAGIC);
         set_u16(&mut bytes, 8, FORMAT);
@@ -99,12 +100,20 @@ impl DirOwner {
         set_u64(&mut bytes, 16, self.db_id);
         let crc = crc::crc32c(&bytes[..CRC]);
         set_u32(&mut bytes, CRC, crc);
+        if let Some(residence) = residence {
+            residence.encode(&mut bytes);
+        }
         bytes
     }
 
     /// Reads the owner from the `LOCK` of a directory. Returns `None` if there is no such file, or
     /// if it is damaged.
     fn of(vfs: &Vfs, dir: &Path) -> Result<Option<DirOwner>> {
+        Ok(DirOwner::with_residence(vfs, dir)?.map(|(owner, _)| owner))
+    }
+
+    /// As [`DirOwner::of`], with what the `LOCK` says of where the directory is.
+    fn with_residence(vfs: &Vfs, dir: &Path) -> Result<Option<(DirOwner, Option<Residence>)>> {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
         let file = match vfs.disk.open(&path, mode) {
@@ -125,16 +134,19 @@ impl DirOwner {
             return Err(Error::other_format(&path, format.into(), FORMAT.into()));
         }
         let Some(purpose) = Purpose::from_u8(bytes[10]) else { return Ok(None) };
-        Ok(Some(DirOwner { db_id: get_u64(&bytes, 16), purpose, created: bytes[11] != 0 }))
+        let owner = DirOwner { db_id: get_u64(&bytes, 16), purpose, created: bytes[11] != 0 };
+        Ok(Some((owner, Residence::decode(&bytes))))
     }
 
-    /// Writes this owner into the directory's `LOCK`, durably. It fits in one sector, so it is
-    /// written as a whole or not at all.
-    pub(super) fn claim(self, vfs: &Vfs, dir: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
+    /// Writes this owner, and the residence of a directory of the database in `home`, into the
+    /// directory's `LOCK`, durably. It fits in one sector, so it is written as a whole or not at
+    /// all.
+    fn claim(self, vfs: &Vfs, dir: &Path, home: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
+        let residence = Residence::of(vfs, dir, home)?;
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
         let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;
-        file.write_at(&self.encode(), 0).map_err(|e| Error::io("write", &path, e))?;
+        file.write_at(&self.encode(residence.as_ref()), 0).map_err(|e| Error::io("write", &path, e))?;
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
         metrics.fsync(FileKind::Lock, reason, vfs.clock.now_us() - start, duty::callers());
@@ -285,14 +297,15 @@ fn no_root_error(vfs: &Vfs, dir: &Path) -> Result<Error> {
 pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
     let db_id = check_unclaimed(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
     let reason = SyncReason::Create;
-    DirOwner { db_id, purpose: Purpose::Database, created: false }.claim(vfs, &paths.dir, metrics, reason)?;
+    let (dir, purpose) = (&paths.dir, Purpose::Database);
+    DirOwner { db_id, purpose, created: false }.claim(vfs, dir, dir, metrics, reason)?;
     // Without this entry a power cut would lose the directory, and the other directories would name
     // a database that does not exist.
     sync_dir(vfs, metrics, parent_of(&paths.dir), reason)?;
     for (part, purpose) in paths.other_dirs() {
         make_dir(vfs, part)?;
         locks.push(take_lock(vfs, part, Some((db_id, purpose)))?);
-        DirOwner { db_id, purpose, created: true }.claim(vfs, part, metrics, reason)?;
+        DirOwner { db_id, purpose, created: true }.claim(vfs, part, dir, metrics, reason)?;
         sync_dir(vfs, metrics, parent_of(part), reason)?;
     }
     Ok(db_id)
@@ -300,7 +313,8 @@ pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut
 
 /// Records that the root of a new database is durable.
 pub(super) fn mark_created(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
-    DirOwner { db_id, purpose: Purpose::Database, created: true }.claim(vfs, dir, metrics, SyncReason::Create)
+    let owner = DirOwner { db_id, purpose: Purpose::Database, created: true };
+    owner.claim(vfs, dir, dir, metrics, SyncReason::Create)
 }
 
 /// Checks that the directories belong to this database, and locks all but the first. A directory
@@ -314,7 +328,8 @@ pub(super) fn claim_existing(
 ) -> Result {
     let all = || std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs());
     for (dir, purpose) in all() {
-        match DirOwner::of(vfs, dir)? {
+        let (owner, said) = DirOwner::with_residence(vfs, dir)?.unzip();
+        match owner {
             Some(owner) if owner.db_id != db_id => {
                 let what = format!("is the {} of another database", owner.purpose.description());
                 return Err(foreign(dir, what));
@@ -337,14 +352,19 @@ pub(super) fn claim_existing(
             }
             Some(_) | None => {}
         }
+        if purpose != Purpose::Database && owner.is_some() {
+            let is = Residence::of(vfs, dir, &paths.dir)?;
+            check_home(dir, purpose, &paths.dir, said.flatten().as_ref(), is.as_ref())?;
+        }
     }
     for (dir, purpose) in all() {
         if purpose != Purpose::Database {
             locks.push(take_lock(vfs, dir, Some((db_id, purpose)))?);
         }
         let owner = DirOwner { db_id, purpose, created: true };
-        if DirOwner::of(vfs, dir)? != Some(owner) {
-            owner.claim(vfs, dir, metrics, SyncReason::Recovery)?;
+        let as_it_is = (owner, Residence::of(vfs, dir, &paths.dir)?);
+        if DirOwner::with_residence(vfs, dir)? != Some(as_it_is) {
+            owner.claim(vfs, dir, &paths.dir, metrics, SyncReason::Recovery)?;
         }
     }
     Ok(())
@@ -380,6 +400,7 @@ pub(super) fn missing(dir: &Path, purpose: Purpose, how: &str) -> Error {
 pub(super) fn claim_for_move(
     vfs: &Vfs,
     dir: &Path,
+    home: &Path,
     (db_id, purpose): (u64, Purpose),
     metrics: &Metrics,
 ) -> Result<DirLock> {
@@ -400,7 +421,8 @@ pub(super) fn claim_for_move(
         return Err(foreign(dir, format!("is not empty ({names}): a move wants an empty {wanted}")));
     }
     let lock = take_lock(vfs, dir, Some((db_id, purpose)))?;
-    let claimed = DirOwner { db_id, purpose, created: false }.claim(vfs, dir, metrics, SyncReason::Create);
+    let owner = DirOwner { db_id, purpose, created: false };
+    let claimed = owner.claim(vfs, dir, home, metrics, SyncReason::Create);
     let claimed = claimed.and_then(|()| sync_dir(vfs, metrics, parent_of(dir), SyncReason::Create));
     if let Err(error) = claimed {
         disown(vfs, dir);
@@ -413,10 +435,11 @@ pub(super) fn claim_for_move(
 pub(super) fn mark_moved(
     vfs: &Vfs,
     dir: &Path,
+    home: &Path,
     (db_id, purpose): (u64, Purpose),
     metrics: &Metrics,
 ) -> Result {
-    DirOwner { db_id, purpose, created: true }.claim(vfs, dir, metrics, SyncReason::Create)
+    DirOwner { db_id, purpose, created: true }.claim(vfs, dir, home, metrics, SyncReason::Create)
 }
 
 /// Empties the lock file of a directory that the database does not use any more. The file itself

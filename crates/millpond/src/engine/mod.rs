@@ -19,6 +19,7 @@ mod pool_size;
 mod progress_file;
 mod protection;
 mod replaying;
+mod residence;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;

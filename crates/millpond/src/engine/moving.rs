@@ -167,7 +167,7 @@ impl Shared {
         let moves = &self.moves;
         let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
         if !goes_back {
-            let lock = claim_for_move(vfs, wanted, me, metrics)?;
+            let lock = claim_for_move(vfs, wanted, &moves.dir, me, metrics)?;
             moves.locks.lock().push(lock);
         }
         moves.cached.add(wanted);
@@ -186,7 +186,7 @@ impl Shared {
         let before = std::mem::replace(&mut now.redo.now, wanted.to_owned());
         now.redo.before = Some(before);
         moves.update_durable(&now, metrics);
-        mark_moved(&moves.vfs, wanted, me, metrics).or_else(|error| self.pass_over(error))?;
+        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics).or_else(|error| self.pass_over(error))?;
         self.replace_unused()?;
         if !segments.are_direct() {
             metrics.set(M::DirectIo, 0);
@@ -252,7 +252,7 @@ impl Shared {
         let place = self.place(wanted, &now.doublewrite)?;
         let moves = &self.moves;
         let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
-        let lock = claim_for_move(vfs, wanted, me, metrics)?;
+        let lock = claim_for_move(vfs, wanted, &moves.dir, me, metrics)?;
         moves.locks.lock().push(lock);
         let made = self.make_doublewrite(vfs, wanted);
         let named = made.and_then(|()| self.checkpointer.set_places(|places| places.doublewrite = place));
@@ -264,7 +264,7 @@ impl Shared {
         let before = std::mem::replace(&mut now.doublewrite.now, wanted.to_owned());
         now.doublewrite.before = Some(before);
         moves.update_durable(&now, metrics);
-        mark_moved(&moves.vfs, wanted, me, metrics).or_else(|error| self.pass_over(error))?;
+        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics).or_else(|error| self.pass_over(error))?;
         if planted(Bug::DoublewriteForgottenEarly) {
             self.forget_doublewrite(&mut now)?;
         }

@@ -16,7 +16,7 @@ const COLUMNS: usize = 150;
 /// Show which files are synced, why, how often and how long it takes
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceFsync {
-    /// A process by number or name, mysql://user@host:port/, or a database's or a server's directory
+    /// A process by number or name, mysql://user@host:port/, or a directory of a database or server
     #[arg(value_name = "PID|TARGET")]
     target: String,
     #[command(flatten)]

@@ -46,8 +46,8 @@ pub(crate) fn run(target: String, login: LoginFlags, enable_metrics: bool) -> Ou
         stop::install();
     }
     let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
-    // It also restores the terminal when this program panics. Its own end would complain on standard
-    // error, and panic if that terminal is gone.
+    // It also restores the terminal when this program panics. Its own end would complain on
+    // standard error, and panic if that terminal is gone.
     let mut terminal = ManuallyDrop::new(ratatui::try_init().map_err(broken)?);
     let restore = Restore;
     let (line, events) = (Line::here(), events());

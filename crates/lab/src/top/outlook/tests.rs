@@ -32,7 +32,7 @@ fn script(samples: &[Sample]) -> String {
     let mut from = 0;
     for (i, one) in said.iter().enumerate() {
         if said.get(i + 1) != Some(one) {
-            let _ = writeln!(out, "{from:>3} to {i:>3} s  {:?}: {}", one.0, one.1);
+            let _ = writeln!(out, "{from:<3} to {i:<3} s  {:?}: {}", one.0, one.1);
             from = i + 1;
         }
     }
@@ -64,21 +64,21 @@ fn server(ages: &[f64], more: &[(u64, &str, f64)]) -> Vec<Sample> {
 fn a_forecast_needs_a_steady_rise_below_the_soft_limit_and_is_none_above_it() {
     let rising: Vec<f64> = (0..12).map(|i| 500.0 + 40.0 * f64::from(i)).collect();
     expect![[r#"
-          0 to   7 s  Calm: nothing waits
-          8 to   9 s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 40 B/s
-         10 to  10 s  Notable: the checkpoint age is at its soft limit or above, 90 % of the limit; InnoDB flushes with full force
-         11 to  11 s  Notable: the checkpoint age is at its soft limit or above, 94 % of the limit; InnoDB flushes with full force
+        0   to 7   s  Calm: nothing waits
+        8   to 9   s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 40 B/s
+        10  to 10  s  Notable: the checkpoint age is at its soft limit or above, 90 % of the limit; InnoDB flushes with full force
+        11  to 11  s  Notable: the checkpoint age is at its soft limit or above, 94 % of the limit; InnoDB flushes with full force
     "#]].assert_eq(&script(&server(&rising, &[])));
     // It grows by 1 byte in a second, and by nothing in others.
     let slow: Vec<f64> = (0..12).map(|i| 860.0 + f64::from(i / 4)).collect();
     expect![[r#"
-          0 to  11 s  Calm: nothing waits
+        0   to 11  s  Calm: nothing waits
     "#]]
     .assert_eq(&script(&server(&slow, &[])));
     // InnoDB's checkpoint moves in steps.
     let saw: Vec<f64> = (0..24).map(|i| 600.0 + 60.0 * f64::from(i % 4)).collect();
     expect![[r#"
-          0 to  23 s  Calm: nothing waits
+        0   to 23  s  Calm: nothing waits
     "#]]
     .assert_eq(&script(&server(&saw, &[])));
 }
@@ -87,22 +87,22 @@ fn a_forecast_needs_a_steady_rise_below_the_soft_limit_and_is_none_above_it() {
 fn writers_wait_only_if_a_counter_says_so() {
     let high = [990.0; 8];
     expect![[r#"
-          0 to   7 s  Notable: the checkpoint age is at its soft limit or above, 99 % of the limit; InnoDB flushes with full force
+        0   to 7   s  Notable: the checkpoint age is at its soft limit or above, 99 % of the limit; InnoDB flushes with full force
     "#]].assert_eq(&script(&server(&high, &[(0, "hard_waits", 7.0)])));
     expect![[r#"
-          0 to   2 s  Notable: the checkpoint age is at its soft limit or above, 99 % of the limit; InnoDB flushes with full force
-          3 to   3 s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 3 s
-          4 to   4 s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 4 s
-          5 to   7 s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 5 s
+        0   to 2   s  Notable: the checkpoint age is at its soft limit or above, 99 % of the limit; InnoDB flushes with full force
+        3   to 3   s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 3 s
+        4   to 4   s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 4 s
+        5   to 7   s  Alarm: writers waited at the limit of the checkpoint age 2 times in the last 5 s
     "#]].assert_eq(&script(&server(&high, &[(0, "hard_waits", 7.0), (3, "hard_waits", 9.0)])));
     let at_limit =
         [700.0, 1000.0, 1001.0, 1000.0, 1000.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0];
     expect![[r#"
-          0 to   0 s  Calm: nothing waits
-          1 to   2 s  Notable: the checkpoint age is at its soft limit or above, 100 % of the limit; InnoDB flushes with full force
-          3 to   4 s  Alarm: the checkpoint age was at its limit in the last 5 s, 100 % now; whether writers wait is not counted
-          5 to  10 s  Alarm: the checkpoint age was at its limit in the last 5 s, 60 % now; whether writers wait is not counted
-         11 to  12 s  Calm: nothing waits
+        0   to 0   s  Calm: nothing waits
+        1   to 2   s  Notable: the checkpoint age is at its soft limit or above, 100 % of the limit; InnoDB flushes with full force
+        3   to 4   s  Alarm: the checkpoint age was at its limit in the last 5 s, 100 % now; whether writers wait is not counted
+        5   to 10  s  Alarm: the checkpoint age was at its limit in the last 5 s, 60 % now; whether writers wait is not counted
+        11  to 12  s  Calm: nothing waits
     "#]].assert_eq(&script(&server(&at_limit, &[])));
 }
 
@@ -116,26 +116,26 @@ fn waits_are_said_for_as_long_as_they_are_in_the_window() {
         (10, "lock_waiters", 0.0),
     ];
     expect![[r#"
-          0 to   1 s  Calm: nothing waits
-          2 to   2 s  Alarm: threads waited for a free page 4 times in the last 2 s
-          3 to   3 s  Alarm: threads waited for a free page 4 times in the last 3 s
-          4 to   4 s  Alarm: threads waited for a free page 4 times in the last 4 s
-          5 to   6 s  Alarm: threads waited for a free page 4 times in the last 5 s
-          7 to   7 s  Notable: transactions waited for row locks 3 times in the last 5 s
-          8 to   8 s  Calm: nothing waits
-          9 to   9 s  Notable: 2 transactions wait for row locks
-         10 to  11 s  Calm: nothing waits
+        0   to 1   s  Calm: nothing waits
+        2   to 2   s  Alarm: threads waited for a free page 4 times in the last 2 s
+        3   to 3   s  Alarm: threads waited for a free page 4 times in the last 3 s
+        4   to 4   s  Alarm: threads waited for a free page 4 times in the last 4 s
+        5   to 6   s  Alarm: threads waited for a free page 4 times in the last 5 s
+        7   to 7   s  Notable: transactions waited for row locks 3 times in the last 5 s
+        8   to 8   s  Calm: nothing waits
+        9   to 9   s  Notable: 2 transactions wait for row locks
+        10  to 11  s  Calm: nothing waits
     "#]]
     .assert_eq(&script(&server(&low, &more)));
     let buffer = [(1, "log_buffer_waits", 1.0)];
     expect![[r#"
-          0 to   0 s  Calm: nothing waits
-          1 to   1 s  Alarm: threads waited for room in the log buffer once in the last 1 s
-          2 to   2 s  Alarm: threads waited for room in the log buffer once in the last 2 s
-          3 to   3 s  Alarm: threads waited for room in the log buffer once in the last 3 s
-          4 to   4 s  Alarm: threads waited for room in the log buffer once in the last 4 s
-          5 to   5 s  Alarm: threads waited for room in the log buffer once in the last 5 s
-          6 to  11 s  Calm: nothing waits
+        0   to 0   s  Calm: nothing waits
+        1   to 1   s  Alarm: threads waited for room in the log buffer once in the last 1 s
+        2   to 2   s  Alarm: threads waited for room in the log buffer once in the last 2 s
+        3   to 3   s  Alarm: threads waited for room in the log buffer once in the last 3 s
+        4   to 4   s  Alarm: threads waited for room in the log buffer once in the last 4 s
+        5   to 5   s  Alarm: threads waited for room in the log buffer once in the last 5 s
+        6   to 11  s  Calm: nothing waits
     "#]]
     .assert_eq(&script(&server(&low, &buffer)));
 }
@@ -166,15 +166,15 @@ fn millpond_delays_writers_from_the_soft_limit_on() {
     let mut more = vec![(0, "throttled_us_total", 0.0)];
     more.extend((1..4).map(|second| (second, "throttled_us_total", 2500.0 * second as f64)));
     expect![[r#"
-          0 to   0 s  Calm: nothing waits
-          1 to   1 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 2.5 ms a second
-          2 to   2 s  Notable: the checkpoint age is at its soft limit or above, 89 % of the limit; writers are delayed, 2.5 ms a second
-          3 to   3 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 2.5 ms a second
-          4 to   4 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.9 ms a second
-          5 to   5 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.5 ms a second
-          6 to   6 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.0 ms a second
-          7 to   7 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 500 µs a second
-          8 to   9 s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; no writer is delayed now
+        0   to 0   s  Calm: nothing waits
+        1   to 1   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 2.5 ms a second
+        2   to 2   s  Notable: the checkpoint age is at its soft limit or above, 89 % of the limit; writers are delayed, 2.5 ms a second
+        3   to 3   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 2.5 ms a second
+        4   to 4   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.9 ms a second
+        5   to 5   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.5 ms a second
+        6   to 6   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 1.0 ms a second
+        7   to 7   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; writers are delayed, 500 µs a second
+        8   to 9   s  Notable: the checkpoint age is at its soft limit or above, 88 % of the limit; no writer is delayed now
     "#]].assert_eq(&script(&server(&ages, &more)));
 }
 
@@ -306,22 +306,22 @@ fn what_is_said_of_loads_that_were_recorded() {
         let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
         for (i, one) in said.iter().enumerate() {
             if said.get(i + 1).is_none_or(|next| words(&next.1) != words(&one.1)) {
-                let _ = writeln!(out, "{from:>3} to {i:>3} s  {:?}: {}", one.0, one.1);
+                let _ = writeln!(out, "{from:<3} to {i:<3} s  {:?}: {}", one.0, one.1);
                 from = i + 1;
             }
         }
         out
     };
     expect![[r#"
-          0 to  38 s  Calm: nothing waits
-         39 to  52 s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 1.9 MiB/s
-         53 to  59 s  Notable: the checkpoint age is at its soft limit or above, 4 % of the limit; InnoDB flushes with full force
+        0   to 38  s  Calm: nothing waits
+        39  to 52  s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 1.9 MiB/s
+        53  to 59  s  Notable: the checkpoint age is at its soft limit or above, 4 % of the limit; InnoDB flushes with full force
     "#]].assert_eq(&script_of("rise"));
     expect![[r#"
-          0 to   0 s  Calm: nothing waits
-          1 to   9 s  Notable: the checkpoint age is at its soft limit or above, 96 % of the limit; InnoDB flushes with full force
-         10 to  18 s  Alarm: the checkpoint age was at its limit in the last 5 s, 100 % now; the server counts no waits there
-         19 to  19 s  Notable: the checkpoint age is at its soft limit or above, 100 % of the limit; InnoDB flushes with full force
-         20 to  41 s  Alarm: the checkpoint age was at its limit in the last 5 s, 88 % now; the server counts no waits there
+        0   to 0   s  Calm: nothing waits
+        1   to 9   s  Notable: the checkpoint age is at its soft limit or above, 96 % of the limit; InnoDB flushes with full force
+        10  to 18  s  Alarm: the checkpoint age was at its limit in the last 5 s, 100 % now; the server counts no waits there
+        19  to 19  s  Notable: the checkpoint age is at its soft limit or above, 100 % of the limit; InnoDB flushes with full force
+        20  to 41  s  Alarm: the checkpoint age was at its limit in the last 5 s, 88 % now; the server counts no waits there
     "#]].assert_eq(&script_of("waits"));
 }

@@ -1,6 +1,6 @@
 //! `millpond check DIR`: reads and compares every page and every tree.
 
-use super::{open_existing, print};
+use super::{open_existing, pool_sentence, print};
 use crate::failure::{Failure, Outcome};
 use std::path::PathBuf;
 
@@ -16,9 +16,10 @@ impl Check {
     pub(crate) fn run(self) -> Outcome {
         let db = open_existing(&self.dir, millpond::Options::new())?;
         let report = db.check()?;
+        let pool = pool_sentence(&db);
         // Before anything is said: closing writes what redo has changed.
         db.close()?;
-        print(&format!("{}\n", report.to_string().trim_end()));
+        print(&format!("{}\n{pool}\n", report.to_string().trim_end()));
         let clean = report.is_clean();
         if clean { Ok(()) } else { Err(Failure::failed(format!("{} is damaged", self.dir.display()))) }
     }

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
 use crate::run_dir::existing_database;
 use crate::stop;
+use crate::units::show_size;
 use clap::{ArgAction, Parser, Subcommand};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -129,6 +130,13 @@ pub(crate) fn print_bytes(bytes: &[u8]) {
 fn open_existing(dir: &Path, options: millpond::Options) -> Outcome<millpond::Db> {
     existing_database(dir)?;
     Ok(options.open(dir)?)
+}
+
+/// Says which size the buffer pool has. Where nobody gave one, it follows from the memory that this
+/// process may use.
+fn pool_sentence(db: &millpond::Db) -> String {
+    let bytes = db.metrics().get("buffer_pool_bytes").unwrap_or(0.0);
+    format!("buffer pool: {}, by the memory that this process may use", show_size(bytes))
 }
 
 /// Checks the whole database. Returns "ok", or what is wrong.

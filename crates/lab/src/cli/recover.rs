@@ -1,6 +1,6 @@
 //! `millpond recover DIR`: runs the recovery that the next opening would run.
 
-use super::{open_existing, print, wait_recovered_with};
+use super::{open_existing, pool_sentence, print, wait_recovered_with};
 use crate::failure::Outcome;
 use crate::figures::recovery_redo_bytes;
 use crate::progress::Progress;
@@ -41,10 +41,10 @@ impl Recover {
         })?;
         progress.finish();
         let took = start.elapsed();
-        let bytes = recovery_redo_bytes(&db.metrics());
+        let (bytes, pool) = (recovery_redo_bytes(&db.metrics()), pool_sentence(&db));
         db.close()?;
         print(&format!(
-            "recovered {} in {}: {} of redo applied\n",
+            "recovered {} in {}: {} of redo applied\n{pool}\n",
             self.dir.display(),
             show_micros(took.as_micros() as f64),
             show_size(bytes as f64)

@@ -233,6 +233,8 @@ mod db;
 
 pub mod inspect;
 
+mod rescue;
+
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod sim;
@@ -251,5 +253,6 @@ pub use error::{Error, Result};
 #[doc(inline)]
 pub use metrics::Snapshot;
 pub use options::{Doublewrite, InnodbLaw, Law, Options};
+pub use rescue::{RescueProblem, RescueReport, rescue};
 pub use table::Table;
 pub use txn::counters::{CounterStep, TakenValues};

@@ -214,6 +214,12 @@ impl Doublewrite {
         newest
     }
 
+    /// Reads a copy.
+    pub(crate) fn read(&self, at: CopyAt, image: &mut [u8]) -> Result {
+        let AreasFile { path, file, .. } = &self.files[at.file];
+        file.read_at(image, at.offset).map_err(|e| Error::io("read", path, e))
+    }
+
     /// Judges the copies, and changes nothing. `redo` tells what the log holds about a page. An
     /// error if a copy proves that the log or the file has lost its end.
     pub(crate) fn plan(
@@ -264,8 +270,7 @@ impl Doublewrite {
     pub(crate) fn restore(&self, plan: &RestorePlan, pages: &dyn File, pages_path: &Path) -> Result {
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for &(page, at) in &plan.restore {
-            let AreasFile { path, file, .. } = &self.files[at.file];
-            file.read_at(&mut image, at.offset).map_err(|e| Error::io("read", path, e))?;
+            self.read(at, &mut image)?;
             let offset = u64::from(page.0) * self.page_bytes as u64;
             pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
         }

@@ -14,7 +14,7 @@ use vfs::Vfs;
 
 /// Whether a process has the database open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum InUse {
+pub(crate) enum InUse {
     No,
     Yes,
     Unknown(String),
@@ -32,16 +32,16 @@ impl InUse {
 }
 
 /// A directory that holds a database.
-pub(super) struct DbDir {
-    pub(super) vfs: Vfs,
-    pub(super) dir: PathBuf,
-    pub(super) paths: Paths,
-    pub(super) in_use: InUse,
+pub(crate) struct DbDir {
+    pub(crate) vfs: Vfs,
+    pub(crate) dir: PathBuf,
+    pub(crate) paths: Paths,
+    pub(crate) in_use: InUse,
 }
 
 impl DbDir {
     /// Opens the directory for reading. Fails if there is no such directory, or no root in it.
-    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
+    pub(crate) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
         let reading = vfs.read_only();
         let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let mut paths = Paths::new(dir, &Options::new());
@@ -70,7 +70,7 @@ impl DbDir {
     }
 
     /// Returns the root that opening would use.
-    pub(super) fn root(&self) -> Result<Root> {
+    pub(crate) fn root(&self) -> Result<Root> {
         match RootFile::open(&self.vfs, &self.paths.root, &Arc::new(Metrics::new()))? {
             Some((_, root)) => Ok(root),
             None => Err(Error::io("open", &self.paths.root, ErrorKind::NotFound.into())),

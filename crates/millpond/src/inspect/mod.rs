@@ -19,7 +19,7 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 
-mod db_dir;
+pub(crate) mod db_dir;
 mod log;
 mod page;
 mod pages;

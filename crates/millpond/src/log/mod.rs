@@ -15,7 +15,7 @@ pub(crate) mod completed;
 pub(crate) mod copy;
 pub(crate) mod group;
 pub(crate) mod reader;
-mod ring;
+pub(crate) mod ring;
 pub(crate) mod segment;
 pub(crate) mod waiters;
 mod write;

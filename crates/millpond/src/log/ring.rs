@@ -34,7 +34,7 @@ const PREFETCH_MAX: usize = 640;
 
 /// The byte that fills a block up to a seal. No group begins with it, so padding differs from a
 /// part that was never written.
-pub(super) const PAD: u8 = 0xff;
+pub(crate) const PAD: u8 = 0xff;
 
 /// A sequence number (wrapping) and an LSN. Its word has 12 bits for the sequence number and holds
 /// the lower 52 bits of the LSN. The rest follows from a *base* below it, which is read before the

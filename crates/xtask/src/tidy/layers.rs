@@ -55,6 +55,7 @@ const MODULES: &[&str] = &[
     "db",
     "sim",
     "inspect",
+    "rescue",
 ];
 
 const ENGINE: &str = "crates/millpond/src/";

@@ -54,6 +54,8 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("inspect nowhere root", "nowhere"),
         ("inspect . page seven", "seven"),
         ("recover --eager nowhere", "nowhere"),
+        ("rescue .", "--to"),
+        ("rescue nowhere --to here", "nowhere"),
         ("compare --peers oracle", "oracle"),
         ("compare --rows 5 --peers", "--peers"),
         ("explain", "VARIABLE"),
@@ -103,9 +105,19 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in
-        ["run", "crash", "check", "inspect", "explain", "recover", "top", "serve", "trace-fsync", "compare"]
-    {
+    for command in [
+        "run",
+        "crash",
+        "check",
+        "inspect",
+        "explain",
+        "recover",
+        "rescue",
+        "top",
+        "serve",
+        "trace-fsync",
+        "compare",
+    ] {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));
         for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
@@ -307,6 +319,13 @@ fn a_finished_load_is_reused_only_by_runs_with_the_same_load() {
     }
     scratch.ok("check db");
     scratch.ok("recover --eager db");
+    let saved = scratch.ok("rescue db --to saved --problems named");
+    assert!(saved.starts_with("saved: ") && saved.ends_with(" pages; 0 problems\n"), "{saved}");
+    assert!(!saved.contains(" 0 rows"), "{saved}");
+    assert!(scratch.refused(2, "rescue db --to saved").contains("saved is not empty"));
+    assert!(scratch.ok("check saved").contains("ok"));
+    std::fs::remove_dir_all(scratch.0.join("saved")).unwrap();
+    std::fs::remove_file(scratch.0.join("named")).unwrap();
     assert!(!scratch.ok("inspect db root").is_empty());
     let traced = scratch.ok("trace-fsync db --seconds 60 --json out.json");
     assert!(traced.contains("log (commit)") && traced.contains("for each sync"), "{traced}");

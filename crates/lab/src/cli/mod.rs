@@ -10,6 +10,7 @@ mod explain;
 mod inspect;
 mod plot;
 mod recover;
+mod rescue;
 mod run;
 mod serve;
 mod top;
@@ -53,6 +54,8 @@ enum Command {
     Explain(explain::Explain),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
+    /// Copy every row that can be read of a database that does not recover into a new one
+    Rescue(rescue::Rescue),
     /// Watch a server or a database live in the terminal
     Top(top::Top),
     /// Watch a server or a database live in a browser, and by Prometheus
@@ -93,6 +96,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
+            Command::Rescue(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Serve(command) => command.run(),
             Command::TraceFsync(command) => command.run(),

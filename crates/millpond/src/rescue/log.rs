@@ -42,6 +42,9 @@ pub(super) enum BehindHole {
     ReadIfProven,
 }
 
+/// What is called for every valid block: with its number, header and payload.
+type EachBlock<'a> = &'a mut dyn FnMut(u64, BlockHeader, &[u8]) -> ControlFlow<()>;
+
 /// The segments of a log that can be read.
 pub(super) struct DamagedLog {
     shape: SegmentShape,
@@ -109,7 +112,7 @@ impl DamagedLog {
     }
 
     /// Calls `each` for every valid block, with its payload.
-    fn each_block(&self, each: &mut dyn FnMut(u64, BlockHeader, &[u8]) -> ControlFlow<()>) {
+    fn each_block(&self, each: EachBlock<'_>) {
         let mut bytes = AlignedBuf::zeroed(READ_BLOCKS as usize * BLOCK_BYTES);
         for (number, file) in &self.segments {
             let first = number * self.shape.blocks;

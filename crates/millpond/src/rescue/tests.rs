@@ -79,7 +79,7 @@ fn filled_with(options: &Options) -> (MemDisk, Db) {
 fn update(db: &Db, rows: impl Iterator<Item = u32>, round: u32) {
     let t = db.open_table("t").unwrap();
     let mut tx = db.begin().unwrap();
-    rows.for_each(|n| drop(tx.put(&t, &key(n), &value(n, round)).unwrap()));
+    rows.for_each(|n| tx.put(&t, &key(n), &value(n, round)).unwrap());
     tx.commit().unwrap();
 }
 

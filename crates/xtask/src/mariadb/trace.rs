@@ -103,9 +103,10 @@ fn from_outside(program: &Path, server: &Server) -> Result<(), String> {
 fn by_url(program: &Path, server: &Server) -> Result<(), String> {
     let url = url(server);
     let trace = trace(program, &url, "2")?;
-    let (way, notes) = (trace["way"].as_str().unwrap_or_default(), trace["notes"].to_string());
+    let way = trace["way"].as_str().unwrap_or_default();
     let known = ["tracepoints", "performance_schema"].contains(&way);
-    if !known || trace["syncs"].as_u64() == Some(0) || !notes.contains("for each sync") {
+    let counted = trace["commits_per_sync"].as_f64() > Some(0.0) && trace["commits_counted_by"].is_string();
+    if !known || trace["syncs"].as_u64() == Some(0) || !counted {
         return Err(format!("trace-fsync {url}: {trace:#}"));
     }
     println!("ok      trace-fsync of a server's URL, by its {way}");

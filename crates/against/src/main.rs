@@ -1,10 +1,12 @@
 //! Loads, reads, scans and updates, each for a few seconds. It prints one line for each: its name,
-//! and operations a second. `cargo xtask against COMMIT` builds this file with another commit of
+//! operations a second, and processor time of an operation in nanoseconds, of all threads together. `cargo xtask against COMMIT` builds this file with another commit of
 //! the engine too, so it uses only calls that have been there for long.
 //!
-//! `against DIR ROWS SECONDS`: the database is made in DIR, which must not exist.
+//! `against DIR ROWS SECONDS [ONLY]`: the database is made in DIR, which must not exist. With ONLY,
+//! the table is loaded, and of the rest those loads run whose names contain it.
 
 use millpond::{Db, Durability, Error, Options, Table, TxnOptions};
+use rustix::time::{ClockId, clock_gettime};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,8 +26,9 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
     let done = match &args[1..] {
-        [dir, rows, seconds] => run(Path::new(dir), rows, seconds),
-        _ => Err("usage: against DIR ROWS SECONDS".into()),
+        [dir, rows, seconds] => run(Path::new(dir), rows, seconds, ""),
+        [dir, rows, seconds, only] => run(Path::new(dir), rows, seconds, only),
+        _ => Err("usage: against DIR ROWS SECONDS [ONLY]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,16 +45,17 @@ struct Loads {
     table: Table,
     rows: u64,
     time: Duration,
+    only: String,
 }
 
-fn run(dir: &Path, rows: &str, seconds: &str) -> Outcome {
+fn run(dir: &Path, rows: &str, seconds: &str, only: &str) -> Outcome {
     let (rows, time) = (rows.parse()?, Duration::from_secs_f64(seconds.parse()?));
     if dir.exists() {
         return Err(format!("{} is there already", dir.display()).into());
     }
     let db = Options::new().buffer_pool_bytes(POOL_BYTES).open(dir)?;
     let table = db.create_table("rows")?;
-    let loads = Loads { db, table, rows, time };
+    let loads = Loads { db, table, rows, time, only: only.to_owned() };
     loads.load()?;
     loads.db.checkpoint()?;
     loads.each("point reads", Loads::read)?;
@@ -64,10 +68,33 @@ fn run(dir: &Path, rows: &str, seconds: &str) -> Outcome {
     Ok(())
 }
 
+/// When a load began, by the clock and by the processor time of this process.
+struct Begun {
+    at: Instant,
+    processor: Duration,
+}
+
+impl Begun {
+    fn now() -> Begun {
+        Begun { at: Instant::now(), processor: processor_time() }
+    }
+
+    fn print(&self, name: &str, operations: u64) {
+        let rate = operations as f64 / self.at.elapsed().as_secs_f64();
+        let each = (processor_time() - self.processor).as_secs_f64() * 1e9 / operations as f64;
+        println!("{name}: {rate:.0} {each:.1}");
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 impl Loads {
     /// Loads all rows in the order of their keys.
     fn load(&self) -> Outcome {
-        let begun = Instant::now();
+        let begun = Begun::now();
         let mut rng = Random(7);
         for first in (0..self.rows).step_by(ROWS_A_TRANSACTION as usize) {
             let mut tx = self.db.begin()?;
@@ -76,7 +103,7 @@ impl Loads {
             }
             tx.commit()?;
         }
-        println!("rows loaded: {:.0}", self.rows as f64 / begun.elapsed().as_secs_f64());
+        begun.print("rows loaded", self.rows);
         Ok(())
     }
 
@@ -91,8 +118,11 @@ impl Loads {
         threads: u64,
         work: &(impl Fn(&Loads, &mut Random) -> Outcome + Sync),
     ) -> Outcome {
+        if !name.contains(&self.only) {
+            return Ok(());
+        }
         let (over, count) = (AtomicBool::new(false), AtomicU64::new(0));
-        let begun = Instant::now();
+        let begun = Begun::now();
         let one = |n: u64| {
             let mut rng = Random(n + 1);
             let mut done = 0;
@@ -112,8 +142,7 @@ impl Loads {
             threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
         });
         failed?;
-        let rate = count.into_inner() as f64 / begun.elapsed().as_secs_f64();
-        println!("{name}, {threads} threads: {rate:.0}");
+        begun.print(&format!("{name}, {threads} threads"), count.into_inner());
         Ok(())
     }
 

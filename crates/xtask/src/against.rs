@@ -21,13 +21,18 @@ pub(crate) struct Args {
     /// Seconds of each load
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
+    /// Only loads whose names contain this, as `scans`
+    #[arg(long, default_value = "")]
+    only: String,
     /// Where the databases are made: a directory on the disk to measure [default: target/against]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
-/// Operations a second of each load, a figure for each round.
-type Rates = BTreeMap<String, Vec<f64>>;
+/// What the program prints of each load: its name, and its two figures.
+type Figures = Vec<(String, (f64, f64))>;
+/// Of each load, for each round: operations a second, and nanoseconds of a processor for each.
+type Rates = BTreeMap<String, Vec<(f64, f64)>>;
 
 /// Builds both and runs them in turns.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -87,10 +92,10 @@ fn build(tree: &Path, target: &Path) -> Result<PathBuf, String> {
 }
 
 /// Runs the program once. Returns its figures in their order.
-fn turn(program: &Path, dir: &Path, args: &Args) -> Result<Vec<(String, f64)>, String> {
+fn turn(program: &Path, dir: &Path, args: &Args) -> Result<Figures, String> {
     let out = Command::new(program)
         .arg(dir)
-        .args([args.rows.to_string(), args.seconds.to_string()])
+        .args([&args.rows.to_string(), &args.seconds.to_string(), &args.only])
         .output()
         .map_err(|e| format!("cannot start {}: {e}", program.display()))?;
     let _ = std::fs::remove_dir_all(dir);
@@ -98,20 +103,34 @@ fn turn(program: &Path, dir: &Path, args: &Args) -> Result<Vec<(String, f64)>, S
         return Err(format!("{}: {}", program.display(), String::from_utf8_lossy(&out.stderr).trim()));
     }
     let text = String::from_utf8_lossy(&out.stdout);
-    let figure =
-        |line: &str| line.rsplit_once(": ").and_then(|(name, rate)| Some((name.into(), rate.parse().ok()?)));
+    let figure = |line: &str| {
+        let (name, figures) = line.rsplit_once(": ")?;
+        let (rate, each) = figures.split_once(' ')?;
+        Some((name.to_owned(), (rate.parse().ok()?, each.parse().ok()?)))
+    };
     Ok(text.lines().filter_map(figure).collect())
 }
 
-/// Prints the medians, their ratio, and the least and greatest ratio of a round.
+/// Prints the medians, their ratio, and the least and greatest ratio of a round. A ratio above 1 is
+/// better here. Processor time is steadier than rates while other programs run.
 fn print(names: &[String], ours: &Rates, theirs: &Rates, commit: &str) {
-    println!("{:36} {commit:>12} {:>12} {:>6}  rounds", "operations a second, medians", "here", "ratio");
-    for name in names {
-        let (here, there) = (&ours[name], &theirs[name]);
-        let ratios: Vec<f64> = here.iter().zip(there).map(|(here, there)| here / there).collect();
-        let (least, most) = ratios.iter().fold((f64::MAX, 0.0f64), |(a, b), r| (a.min(*r), b.max(*r)));
-        let (here, there) = (median(here), median(there));
-        println!("{name:36} {there:12.0} {here:12.0} {:6.2}  {least:.2} to {most:.2}", here / there);
+    let (rates, times) = ("operations a second, medians", "nanoseconds of a processor for each");
+    for (head, faster) in [(rates, true), (times, false)] {
+        println!("{head:36} {commit:>12} {:>12} {:>6}  rounds", "here", "ratio");
+        for name in names {
+            let figures = |all: &Rates| -> Vec<f64> {
+                all[name].iter().map(|(rate, each)| if faster { *rate } else { *each }).collect()
+            };
+            let (here, there) = (figures(ours), figures(theirs));
+            let ratio = |here: f64, there: f64| if faster { here / there } else { there / here };
+            let ratios = here.iter().zip(&there).map(|(here, there)| ratio(*here, *there));
+            let (least, most) = ratios.fold((f64::MAX, 0.0f64), |(a, b), r| (a.min(r), b.max(r)));
+            let (here, there) = (median(&here), median(&there));
+            println!(
+                "{name:36} {there:12.0} {here:12.0} {:6.2}  {least:.2} to {most:.2}",
+                ratio(here, there)
+            );
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Loads, reads, scans and updates, each for a few seconds. It prints one line for each: its name,
-//! operations a second, and processor time of an operation in nanoseconds, of all threads together. `cargo xtask against COMMIT` builds this file with another commit of
-//! the engine too, so it uses only calls that have been there for long.
+//! operations a second, and nanoseconds of a processor for an operation, of all threads together.
+//! `cargo xtask against COMMIT` builds this file with another commit of the engine too, so it uses
+//! only calls that have been there for long.
 //!
 //! `against DIR ROWS SECONDS [ONLY]`: the database is made in DIR, which must not exist. With ONLY,
 //! the table is loaded, and of the rest those loads run whose names contain it.

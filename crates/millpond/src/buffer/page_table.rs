@@ -7,11 +7,12 @@
 //! under the mutex under which the chain changes. If it finds nothing then, the page is not there.
 //!
 //! A pool that gets another size gets twice or half the chains, one *level* more or less, as often
-//! as needed. The chains of a level lie behind those of the level below it. A chain of a level has
-//! the hashes of two chains of the next level. They move in the order of their hashes, one chain or
-//! two at a time, under the mutex of these hashes. So for all hashes below a border the next level
-//! is valid, and for the others the old one. A reader with an outdated border finds an empty chain,
-//! and looks again under the mutex.
+//! as needed. The chains of a level lie behind those of the level below it. The last bits of a hash
+//! are the number of its chain, so a chain of a level has the hashes of two chains of the next
+//! level. They move in the order of the smaller level's chains, one chain or two at a time, under
+//! the mutex of these hashes. So for all chains below a border the next level is valid, and for the
+//! others the old one. A reader with an outdated border finds an empty chain, and looks again under
+//! the mutex.
 
 use std::io;
 
@@ -47,11 +48,11 @@ pub(super) struct PageTable {
 /// Which chains are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Levels {
-    /// The level of hashes from the border on.
+    /// The level of chains from the border on.
     old: u32,
-    /// The level of hashes below the border.
+    /// The level of chains below the border.
     new: u32,
-    /// 0 if no chain is being moved; at most 2^32.
+    /// A chain of the smaller of both levels; 0 if no chain is being moved.
     border: u64,
 }
 
@@ -68,21 +69,33 @@ impl Levels {
     /// Returns the place of the chain of a hash.
     #[inline]
     fn place(self, hash: u32) -> usize {
-        let level = if u64::from(hash) < self.border { self.new } else { self.old };
-        place(level, hash)
+        let is_moved = u64::from(chain(self.old.min(self.new), hash)) < self.border;
+        place(if is_moved { self.new } else { self.old }, hash)
     }
+}
+
+/// Returns the number of the chain that a hash has at a level.
+#[inline]
+fn chain(level: u32, hash: u32) -> u32 {
+    hash & ((1 << level) - 1)
 }
 
 /// Returns the place of the chain that a hash has at a level.
 #[inline]
 fn place(level: u32, hash: u32) -> usize {
-    (1 << level) + (hash >> (32 - level)) as usize
+    (1 << level) + chain(level, hash) as usize
 }
 
+/// Bits of the number of a page within its region of the file.
+const REGION_BITS: u32 = 16;
+
+/// Neighbours in the file have neighbouring chains: as long as the file has no more pages than the
+/// table has chains, most chains have one page, and the chains that are in use lie close together
+/// in the processor's caches. Regions of the file begin anywhere, so no distance between pages that
+/// are used makes all chains long.
 #[inline]
 fn hash(page: PageNo) -> u32 {
-    // Neighbours in the file are read together; they hash to different chains.
-    page.0.wrapping_mul(0x9e37_79b1)
+    page.0.wrapping_add((page.0 >> REGION_BITS).wrapping_mul(0x9e37_79b1))
 }
 
 /// Returns the level for a pool of `frames` frames.
@@ -123,7 +136,7 @@ impl PageTable {
 
     /// Returns the mutex under which the chain of a hash changes, at any level.
     fn mutex(&self, hash: u32) -> &Mutex<()> {
-        self.mutexes.of(u64::from(hash >> (32 - LEVEL_MIN)))
+        self.mutexes.of(u64::from(chain(LEVEL_MIN, hash)))
     }
 
     /// Gives the table the size for `frames` frames. Other threads use it meanwhile. REQUIRES: only
@@ -137,8 +150,7 @@ impl PageTable {
                 return Ok(());
             }
             let next = if wanted > level { level + 1 } else { level - 1 };
-            let each = 1_u64 << (32 - level.min(next));
-            for border in (each..=1 << 32).step_by(each as usize) {
+            for border in 1..=1 << level.min(next) {
                 self.move_chains(all, Levels { old: level, new: next, border });
             }
             self.levels.store(Levels { old: next, new: next, border: 0 }.word(), Ordering::Release);
@@ -147,13 +159,12 @@ impl PageTable {
         }
     }
 
-    /// Moves the pages of the chains whose hashes end at the border to their next level.
+    /// Moves the pages of the last chain below the border to their next level.
     fn move_chains(&self, all: &Frames, after: Levels) {
         let Levels { old, new, border } = after;
-        let from = (border - (1 << (32 - old.min(new)))) as u32;
-        let last = (border - 1) as u32;
-        let _changing = (!planted(Bug::ChainsMovedUnlocked)).then(|| self.mutex(from).lock());
-        for place_before in place(old, from)..=place(old, last) {
+        let (smaller, moved) = (old.min(new), (border - 1) as u32);
+        let _changing = (!planted(Bug::ChainsMovedUnlocked)).then(|| self.mutex(moved).lock());
+        for place_before in (place(old, moved)..2 << old).step_by(1 << smaller) {
             let head = self.heads.get(place_before);
             let mut at = head.load(Ordering::Relaxed);
             while let Some(index) = at.checked_sub(1) {
@@ -290,7 +301,8 @@ mod tests {
         // Only two chains are used, so they are long. Page 0 is left out: free frames have its
         // number, so a reader on a free frame takes it for a hint of page 0. The pool then sees
         // that it is none.
-        let few: Vec<_> = (1..100_000u32).map(PageNo).filter(|page| hash(*page) >> 25 < 2).take(60).collect();
+        let few: Vec<_> =
+            (1..100_000u32).map(PageNo).filter(|page| chain(7, hash(*page)) < 2).take(60).collect();
         for (frame, page) in few[..20].iter().enumerate() {
             assert!(put(&table, &frames, *page, frame as u32));
         }
@@ -352,7 +364,7 @@ mod tests {
 
     #[test]
     fn levels_fit_in_a_word() {
-        let levels = Levels { old: LEVEL_MAX, new: LEVEL_MAX - 1, border: 1 << 32 };
+        let levels = Levels { old: LEVEL_MAX, new: LEVEL_MAX - 1, border: 1 << 30 };
         assert_eq!(Levels::from_word(levels.word()), levels);
         assert_eq!([1, 32, 33, 64, usize::MAX / 4].map(level_for), [6, 6, 7, 7, 31]);
         assert_eq!((place(6, 0), place(6, u32::MAX), places(6)), (64, 127, 128));

@@ -4,7 +4,8 @@
 //! a deadlock to loom.
 
 use crate::lock::{
-    Denied, Enqueued, KeyRange, LockTable, Mode, Owner, RowRequest, ScanStart, Wait, Writer,
+    Denied, Enqueued, KeyRange, KeyState, LockTable, Mode, Owner, RangeMode, RowRequest, ScanStart, Wait,
+    Writer,
 };
 use crate::watched::Watched;
 use crate::{Clock, model};
@@ -58,7 +59,7 @@ impl World {
     /// Joins the queue under the latch, and waits without it.
     fn lock(&self, owner: &Arc<Owner>, key: &[u8], mode: Mode, wait: Wait) -> Result<(), Denied> {
         let leaf = self.leaf.lock();
-        let place = self.locks.enqueue(owner, TREE, key, mode, wait);
+        let place = self.locks.enqueue(owner, TREE, key, KeyState::Row, mode, wait);
         drop(leaf);
         place?.finish()
     }
@@ -79,7 +80,7 @@ impl World {
         let owner = self.locks.begin(TxnId(txn));
         loop {
             let leaf = self.leaf.lock();
-            match self.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
+            match self.locks.claim(&owner, TREE, ROW, KeyState::Row, FOR_EVER).unwrap() {
                 Enqueued::Granted => break self.row.change(),
                 waiting => {
                     drop(leaf);
@@ -94,7 +95,10 @@ impl World {
     fn ends_with(&self, changes: u64) {
         assert_eq!(self.row.read(), changes);
         assert_eq!(self.locks.bytes(), 0, "a queue or a range is left");
-        assert!(self.locks.readable(&self.locks.begin(TxnId(1000)), TREE, ROW), "a lock is left");
+        assert!(
+            self.locks.row_is_free(&self.locks.begin(TxnId(1000)), TREE, ROW, Mode::Shared, true),
+            "a lock is left"
+        );
     }
 }
 
@@ -177,7 +181,7 @@ fn withdrawal_models() {
         };
         let owner = w.locks.begin(TxnId(2));
         let leaf = w.leaf.lock();
-        let leaf = match w.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
+        let leaf = match w.locks.claim(&owner, TREE, ROW, KeyState::Row, FOR_EVER).unwrap() {
             Enqueued::Granted => leaf,
             waiting => {
                 drop(leaf);
@@ -279,7 +283,7 @@ fn version_models() {
                     // The version in the page: the lock of its writer until another transaction
                     // writes.
                     if !w.written.load(Ordering::Acquire) {
-                        match w.locks.claim(&owner, TREE, ROW, wait) {
+                        match w.locks.claim(&owner, TREE, ROW, KeyState::Row, wait) {
                             Ok(Enqueued::Granted) => {
                                 w.row.change();
                                 break;
@@ -323,7 +327,9 @@ fn range_models() {
         let w = World::new();
         let readers = [1, 2].map(|txn| w.locks.begin(TxnId(txn)));
         for owner in &readers {
-            w.locks.cover(owner, KeyRange::new(TREE, b"a", None), ScanStart::NoYield, false).unwrap();
+            w.locks
+                .cover(owner, KeyRange::new(TREE, b"a", None), RangeMode::READ, ScanStart::NoYield, false)
+                .unwrap();
         }
         let ends = readers.map(|owner| {
             let w = Arc::clone(&w);
@@ -342,7 +348,9 @@ fn scan_models() {
     model("locks: a scan yields to a waiting writer, and both finish", 3, || {
         let w = World::new();
         let reader = w.locks.begin(TxnId(1));
-        w.locks.cover(&reader, KeyRange::new(TREE, b"a", None), ScanStart::NoYield, false).unwrap();
+        w.locks
+            .cover(&reader, KeyRange::new(TREE, b"a", None), RangeMode::READ, ScanStart::NoYield, false)
+            .unwrap();
         let writer = {
             let w = Arc::clone(&w);
             spawn(move || w.change_in_ranges(2))
@@ -355,13 +363,21 @@ fn scan_models() {
                     let leaf = w.leaf.lock();
                     match w
                         .locks
-                        .let_writers_pass(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER)
+                        .let_writers_pass(
+                            &owner,
+                            KeyRange::new(TREE, b"a", None),
+                            RangeMode::READ,
+                            &mut since,
+                            FOR_EVER,
+                        )
                         .unwrap()
                     {
                         None => {
                             // A writer that would stop it now was granted meanwhile. The model
                             // checks only once.
-                            w.locks.cover(&owner, KeyRange::new(TREE, b"a", None), since, false).unwrap();
+                            w.locks
+                                .cover(&owner, KeyRange::new(TREE, b"a", None), RangeMode::READ, since, false)
+                                .unwrap();
                             break;
                         }
                         Some(scan) => {
@@ -385,7 +401,9 @@ fn closing_models() {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Exclusive, FOR_EVER), Ok(()));
-        w.locks.cover(&holder, KeyRange::new(TREE, b"a", Some(b"p")), ScanStart::NoYield, false).unwrap();
+        w.locks
+            .cover(&holder, KeyRange::new(TREE, b"a", Some(b"p")), RangeMode::READ, ScanStart::NoYield, false)
+            .unwrap();
         let waiting = [(2, ROW), (3, OTHER)].map(|(txn, key)| {
             let w = Arc::clone(&w);
             spawn(move || {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// The least memory for history, bytes. Less would not hold a few transactions.
 const HISTORY_MEMORY_MIN: u64 = 4 << 10;
+const LOCK_MEMORY_MIN: u64 = 64 << 10;
 
 /// The smallest buffer pool, bytes.
 pub(crate) const POOL_BYTES_MIN: u64 = 1 << 20;
@@ -57,6 +58,7 @@ pub struct Options {
     pub(crate) doublewrite_dir: Option<PathBuf>,
     pub(crate) lock_wait: Duration,
     pub(crate) history_memory_bytes: Option<u64>,
+    pub(crate) lock_memory_bytes: Option<u64>,
     pub(crate) history_disk_bytes: u64,
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
@@ -132,6 +134,14 @@ impl Default for Options {
     }
 }
 
+/// Fails for a limit of lock memory that is too small.
+pub(crate) fn check_lock_memory(bytes: u64) -> Result {
+    if bytes >= LOCK_MEMORY_MIN {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!("{bytes} bytes of memory for locks: at least {LOCK_MEMORY_MIN} are needed")))
+}
+
 /// Fails if no recovery could take as little as `target`.
 pub(crate) fn check_recovery_target(target: Duration) -> Result {
     if target.is_zero() {
@@ -153,6 +163,7 @@ impl Options {
             doublewrite_dir: None,
             lock_wait: Duration::from_secs(50),
             history_memory_bytes: None,
+            lock_memory_bytes: None,
             history_disk_bytes: 32 << 30,
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
@@ -248,14 +259,25 @@ impl Options {
 
     /// Memory for history, bytes: the undo of transactions, their states, and their locks. Undo
     /// that does not fit goes to files in `undo/` below the directory of the database, whether its
-    /// transaction is active, prepared, rolled back or committed. The locks of rows and ranges that
-    /// transactions request may take half of it; beyond that they are refused with
-    /// [`Error::Limit`]. That is some 5,000 rows with short keys per MiB. Default: a quarter of the
-    /// buffer pool as it is opened, at least 64 MiB, and for locks at least 256 MiB, so that a
-    /// million rows with short keys can be locked on any machine.
+    /// transaction is active, prepared, rolled back or committed. Default: a quarter of the buffer
+    /// pool as it is opened, at least 64 MiB.
     #[must_use]
     pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
         self.history_memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Memory for the locks of rows and ranges that transactions request, bytes. Beyond it requests
+    /// are refused with [`Error::Limit`]. A row that is locked by itself takes some 200 bytes with
+    /// a short key. Rows that a scan locks one after the other take a few hundred bytes together,
+    /// from the first row on where the gaps are locked too, else once the transaction has some
+    /// thousand locks. Default: half of [`Options::history_memory_bytes`] if that is set, and at
+    /// least 1 MiB; else half of its default, and at least 256 MiB, so that a million rows with
+    /// short keys can be locked one by one on any machine. It can be changed by
+    /// [`Db::set_lock_memory_bytes`](crate::Db::set_lock_memory_bytes).
+    #[must_use]
+    pub fn lock_memory_bytes(mut self, bytes: u64) -> Options {
+        self.lock_memory_bytes = Some(bytes);
         self
     }
 
@@ -373,6 +395,7 @@ impl Options {
                 "{bytes} bytes of memory for history: at least {HISTORY_MEMORY_MIN} are needed"
             ));
         }
+        self.lock_memory_bytes.map_or(Ok(()), check_lock_memory)?;
         let least = pace::segments::FILES_MIN * self.tuning.segment_blocks * 4096;
         if let Some(bytes) = self.redo_capacity_bytes
             && bytes < least

@@ -41,4 +41,4 @@ pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;
 pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
-pub(crate) use tree::{Tree, row_bytes};
+pub(crate) use tree::{LeafPlace, Tree, row_bytes};

@@ -25,6 +25,15 @@ pub(crate) struct Tree {
     pub(crate) root: PageNo,
 }
 
+/// Where a scan goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LeafPlace<'k> {
+    /// In the leaf where this key is or would be.
+    At(&'k [u8]),
+    /// In the leaf that covers the keys just below this one; none: the last leaf.
+    Below(Option<&'k [u8]>),
+}
+
 impl Tree {
     /// Creates an empty tree. Until the catalog names it, only the owner of its extents in the
     /// space map tells that it exists.
@@ -149,6 +158,23 @@ impl Tree {
         let page = self.leaf_read_cached(store, Some(right), &high)?;
         let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
         Ok(Some((page, first)))
+    }
+
+    /// Latches a leaf exclusively that was latched shared, with a moment in between when it was not
+    /// latched. None if it is no longer the leaf of `place`.
+    pub(crate) fn leaf_exclude<'s>(&self, page: PageRead<'s>, place: LeafPlace<'_>) -> Option<PageWrite<'s>> {
+        let page = page.unlatch().write();
+        let is_there = header::kind(&page) == Some(PageKind::Leaf)
+            && header::tree(&page) == self.id
+            && match place {
+                LeafPlace::At(key) => Node::new(&page).covers(key),
+                LeafPlace::Below(None) => Node::new(&page).high_fence().is_none(),
+                LeafPlace::Below(Some(to)) => {
+                    let node = Node::new(&page);
+                    node.low_fence() < to && node.high_fence().is_none_or(|high| to <= high)
+                }
+            };
+        is_there.then_some(page)
     }
 
     fn read_at<'s>(

@@ -193,7 +193,7 @@ impl Transaction {
         let _inside = self.enter()?;
         // No handle is left that counts as a user of the tables, so the transaction locks them
         // instead.
-        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|(tree, _)| *tree).collect();
+        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|used| used.tree).collect();
         for tree in used {
             let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
             self.roll_back_if_required(shared)?;

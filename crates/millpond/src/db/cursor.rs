@@ -6,6 +6,7 @@
 
 use super::Transaction;
 use super::isolation::{LockWait, RowLock};
+use super::lock_ahead::LockAhead;
 use super::range::{half_open, owned_bound};
 use crate::btree::read_chain;
 use crate::error::{Error, Result};
@@ -22,12 +23,6 @@ use std::ops::RangeBounds;
 const FIRST_RUN: u16 = 4;
 /// From this length on a run is as long as its leaf.
 const LONG_RUN: u16 = 256;
-/// Where only the range of rows is locked, a fetch locks this part of the rows that the scan has
-/// read before they are asked for, and at most so many. A statement that wants the first few rows
-/// locks no others; a long scan pays little for that.
-const LOCK_AHEAD_PART: usize = 4;
-const LOCK_AHEAD_MAX: usize = 64;
-
 /// Where [`Cursor::seek`] looks for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek<'k> {
@@ -144,8 +139,8 @@ struct Run {
     next: Option<Vec<u8>>,
     /// How many rows the next run copies, without locks.
     most: u16,
-    /// How many rows have been copied since the seek, with locks.
-    read: usize,
+    /// How many rows the next run locks.
+    ahead: LockAhead,
     progress: Progress,
     scan_start: ScanStart,
 }
@@ -294,7 +289,7 @@ impl Cursor {
             }
         };
         self.key.clone_from(if backward { part.to.as_ref().unwrap_or(&part.from) } else { &part.from });
-        (self.run.most, self.run.read) = (self.first_run, 0);
+        (self.run.most, self.run.ahead, self.run.locked) = (self.first_run, LockAhead::default(), false);
         (self.run.scan_start, self.run.progress) = (ScanStart::default(), Progress::default());
         let Some(_held) = self.fill(tx, backward, Some(part))? else { return Ok(None) };
         self.show_first(tx)?;
@@ -368,6 +363,7 @@ impl Cursor {
         let mut part = part;
         let mut held = None;
         loop {
+            self.pass_other_writes(tx);
             if part.is_none() && self.run.backward == backward && self.run.stamp == Some(RunStamp::of(tx)) {
                 if self.run.at < self.run.len() {
                     return Ok(Some(held));
@@ -388,6 +384,16 @@ impl Cursor {
                 return Ok(None);
             }
             held = self.fetch(tx, &part)?.or(held);
+        }
+    }
+
+    /// Keeps the run if the transaction has changed only rows of other tables since it was copied.
+    fn pass_other_writes(&mut self, tx: &Transaction) {
+        if self.view == CursorView::Transaction
+            && let Some(stamp) = &mut self.run.stamp
+            && tx.last_write(self.table.entry.tree.id) <= stamp.writes
+        {
+            stamp.writes = tx.writes;
         }
     }
 
@@ -510,19 +516,20 @@ impl Cursor {
         let peeks = self.peeks && self.wait == LockWait::Wait && !locks.range;
         let rules = tx.rules_with(if peeks { LockWait::SkipLocked } else { self.wait });
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
-        let max = match locks.rows {
-            // A row is locked when it is returned and not before.
-            Some(_) => 1,
-            None => (run.read / LOCK_AHEAD_PART).clamp(1, LOCK_AHEAD_MAX),
-        };
+        if run.locked {
+            run.ahead.note_shown(run.at);
+        }
+        // Without a range a row is locked when it is returned and not before.
+        let max = if locks.range { run.ahead.rows(locks.rows.is_some()) } else { 1 };
         run.found.clear();
+        (run.at, run.locked) = (0, false);
         txns.owner(tx.txn()).expect_new_lock();
         let how = LockingScan { locks, rules, backward: part.backward, max, peeks };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         let (since, ahead) = (&mut run.scan_start, &mut run.progress.ahead);
         let read = txns.lock_range(tx.txn(), range, how, since, ahead, &mut run.found);
         run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);
-        run.read = run.read.saturating_add(run.found.len());
+        run.ahead.note_fetched(run.found.len());
         run.locked = true;
         Ok(())
     }

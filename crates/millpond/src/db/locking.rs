@@ -144,7 +144,8 @@ impl Transaction {
 
     /// Releases the lock of a row that a locking read has just locked, for a program that then
     /// finds that it does not want the row. Returns false if the lock stays: in a transaction that
-    /// locks gaps, and if many rows were locked since.
+    /// locks gaps, and if many rows were locked since, unless a scan of a transaction with
+    /// thousands of locks has locked it.
     ///
     /// The lock must be new, see [`Transaction::newly_locked`], and the transaction must not have
     /// changed the row. Otherwise another transaction may change what this one relies on.
@@ -183,7 +184,8 @@ impl Transaction {
     /// asked for stay unlocked. Gaps between rows are locked only in a
     /// [serializable](crate::Isolation::Serializable) transaction and in one with
     /// [`TxnOptions::current_reads`](crate::TxnOptions::current_reads), and not with
-    /// [`LockWait::SkipLocked`].
+    /// [`LockWait::SkipLocked`]. Then a range that has returned 64 rows locks up to 64 more before
+    /// they are asked for.
     ///
     /// With [`LockWait::SkipLocked`] a table serves as a queue: many workers take jobs and never
     /// wait for each other.

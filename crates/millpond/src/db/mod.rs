@@ -12,6 +12,7 @@ mod ddl;
 mod durability;
 mod index_cursor;
 mod isolation;
+mod lock_ahead;
 mod locking;
 mod range;
 mod receipt;
@@ -272,8 +273,7 @@ impl Db {
         Ok(self.create_tables(&[name])?.remove(0))
     }
 
-    /// Creates several tables in one transaction: all or none, with one sync. They are durable when
-    /// the call returns.
+    /// Creates several tables, all or none, with one sync. They are durable when the call returns.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -26,6 +26,8 @@ pub struct Range<'t> {
     reads: ReadMode,
     /// How many rows the next fetch locks at most.
     lock_ahead: usize,
+    /// How many rows it has locked.
+    locked: usize,
     /// The keys that are not fetched yet: `from` inclusive, `to` exclusive (`None`: the end of the
     /// tree).
     unread: Option<(Vec<u8>, Option<Vec<u8>>)>,
@@ -69,6 +71,8 @@ impl Drop for HeldSnapshot {
 /// The most rows that one fetch locks before they are asked for. Only a range lock is taken ahead;
 /// row locks are not.
 const LOCK_AHEAD_MAX: usize = 64;
+/// A range that was asked to lock its rows has locked so many before it locks any ahead.
+const LOCK_ALONE: usize = 64;
 
 impl ReadMode {
     pub(super) fn snapshot((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> ReadMode {
@@ -125,6 +129,7 @@ impl<'t> Range<'t> {
             tree,
             reads,
             lock_ahead: 1,
+            locked: 0,
             unread: half_open(from, to),
             front: VecDeque::new(),
             back: VecDeque::new(),
@@ -165,7 +170,8 @@ impl<'t> Range<'t> {
                 let read = txns.lock_range(txn, range, how, since, ahead, out);
                 let next =
                     self.transaction.roll_back_if_required(txns.check_rules_not_expired(rules, read))?;
-                if locks.rows.is_none() && out.len() >= max {
+                self.locked += out.len();
+                if locks.range && out.len() >= max && (locks.rows.is_none() || self.locked >= LOCK_ALONE) {
                     self.lock_ahead = (max * 2).min(LOCK_AHEAD_MAX);
                 }
                 next

@@ -152,7 +152,7 @@ impl Transaction {
         };
         drop(inside);
         self.admission_us += admission_us;
-        self.writes += 1;
+        self.note_writes(trees.iter().map(|tree| tree.id));
         outcome
     }
 

@@ -72,6 +72,32 @@ impl Db {
         self.core.engine.set_pool_bytes(bytes)
     }
 
+    /// Sets how much memory the locks of rows and ranges may take, as
+    /// [`Options::lock_memory_bytes`](crate::Options::lock_memory_bytes) does at open; `None`: its
+    /// default. Locks that transactions have stay, also if they take more than that.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.set_lock_memory_bytes(Some(1 << 30))?;
+    /// assert_eq!(db.lock_memory_bytes(), 1 << 30);
+    /// db.set_lock_memory_bytes(None)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`](crate::Error::Misuse) for less than 64 KiB;
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
+    pub fn set_lock_memory_bytes(&self, bytes: Option<u64>) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_lock_memory(bytes)
+    }
+
+    /// Returns how much memory the locks of rows and ranges may take, bytes.
+    #[must_use]
+    pub fn lock_memory_bytes(&self) -> u64 {
+        self.core.engine.txns.locks.bytes_most()
+    }
+
     /// Switches the doublewrite on or off while all threads go on. See [`Doublewrite`] for what is
     /// lost without it. The root file says that it is off before the first page is written without
     /// a copy. When a call that switches it on returns, every page that was written without one is

@@ -97,7 +97,7 @@ impl Transaction {
     /// full or a page cannot be read, the whole transaction has been rolled back, and the error
     /// says why. [`Error::Aborted`] if that had happened before.
     pub fn rollback_statement(&mut self) -> Result<()> {
-        self.writes += 1;
+        self.note_undone();
         let inside = self.enter()?;
         let Some(mark) = self.statement else {
             return Err(Error::Misuse("the transaction is in no statement".into()));

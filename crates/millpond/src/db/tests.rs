@@ -25,6 +25,7 @@ mod power_cuts;
 mod read_ahead;
 mod rollback;
 mod row_changes;
+mod scan_locks;
 mod scans;
 mod serializable;
 mod small_pool;

@@ -29,10 +29,22 @@ pub struct Savepoint {
     txn: u64,
 }
 
-/// The tables that a transaction uses. With `Using` it is counted among a table's users; without,
-/// it holds a shared table lock. Two have their places in the transaction: each place is copied
-/// when a transaction begins.
-type Tables = SmallVec<[(TreeId, Option<Using>); 2]>;
+/// A table that a transaction uses.
+#[derive(Debug)]
+pub(super) struct UsedTable {
+    pub(super) tree: TreeId,
+    /// The number of the last call that may have changed its rows, as [`Transaction::writes`]
+    /// counts them, or a greater one.
+    last_write: u64,
+    /// With it the transaction is counted among the table's users; without, it holds a shared table
+    /// lock.
+    #[expect(dead_code, reason = "held, not read")]
+    using: Option<Using>,
+}
+
+/// The tables that a transaction uses. Two have their places in the transaction: each place is
+/// copied when a transaction begins.
+type Tables = SmallVec<[UsedTable; 2]>;
 
 /// A transaction. [`Transaction::commit`] makes its changes permanent; dropping it rolls it back.
 ///
@@ -137,7 +149,7 @@ impl Transaction {
             return Err(Error::Misuse("the table belongs to another database".into()));
         }
         let tree = table.entry.tree;
-        if self.tables.borrow().iter().any(|(used, _)| *used == tree.id) {
+        if self.tables.borrow().iter().any(|used| used.tree == tree.id) {
             return Ok(tree);
         }
         let using = table.entry.users.enter();
@@ -146,8 +158,31 @@ impl Transaction {
             self.roll_back_if_required(shared)?;
         }
         table.entry.check()?;
-        self.tables.borrow_mut().push((tree.id, using));
+        self.tables.borrow_mut().push(UsedTable { tree: tree.id, last_write: self.writes, using });
         Ok(tree)
+    }
+
+    /// Notes a call that may have changed rows of these tables.
+    pub(super) fn note_writes(&mut self, trees: impl Iterator<Item = TreeId>) {
+        self.writes += 1;
+        let tables = self.tables.get_mut();
+        for tree in trees {
+            if let Some(used) = tables.iter_mut().find(|used| used.tree == tree) {
+                used.last_write = self.writes;
+            }
+        }
+    }
+
+    /// Notes a call that may have changed rows of all tables.
+    pub(super) fn note_undone(&mut self) {
+        self.writes += 1;
+        self.tables.get_mut().iter_mut().for_each(|used| used.last_write = self.writes);
+    }
+
+    /// Returns the number of the last call that may have changed rows of a table, or a greater one.
+    pub(super) fn last_write(&self, tree: TreeId) -> u64 {
+        let tables = self.tables.borrow();
+        tables.iter().find(|used| used.tree == tree).map_or(u64::MAX, |used| used.last_write)
     }
 
     /// Ends the use of all tables and their counters. REQUIRES: the transaction has ended, so its
@@ -279,7 +314,7 @@ impl Transaction {
 
     /// Makes one change of a row, after admission.
     fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
-        self.writes += 1;
+        self.note_writes([table.entry.tree.id].into_iter());
         let (inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let engine = &self.core.engine;
@@ -463,7 +498,7 @@ impl Transaction {
     /// keeps find no memory. Then the whole transaction has been rolled back, because a transaction
     /// that is half undone must not commit. Later calls give [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        self.writes += 1;
+        self.note_undone();
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;
         if savepoint.txn != self.serial {

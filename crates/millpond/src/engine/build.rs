@@ -58,9 +58,7 @@ fn recorder(opening: &Opening<'_>, db_id: u64) -> Option<Mutex<Recorder>> {
 
 /// Returns the limits of memory and files for history.
 fn history_limits(opening: &Opening<'_>, roster: &Roster) -> HistoryLimits {
-    let Options { history_memory_bytes, history_disk_bytes, .. } = *opening.options;
-    let history = roster.unparker(Worker::History);
-    HistoryLimits::new(history_memory_bytes, opening.pool_bytes(), history_disk_bytes, history)
+    HistoryLimits::new(opening.options, opening.pool_bytes(), roster.unparker(Worker::History))
 }
 
 /// Builds an engine that has still to replay its log.
@@ -95,6 +93,7 @@ pub(super) fn build(
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
     let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
+    txns.locks.set_bytes_most(options.lock_memory_bytes.unwrap_or(txns.limits.locks));
     let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
     let root_now = (root_file, root.clone(), options.doublewrite.is_off());
     let shared = Arc::new(Shared {

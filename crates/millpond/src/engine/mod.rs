@@ -32,7 +32,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
-use crate::options::check_recovery_target;
+use crate::options::{check_lock_memory, check_recovery_target};
 use crate::recorder::Recorder;
 use crate::reserve::Reserve;
 use crate::store::Store;
@@ -347,6 +347,13 @@ impl Engine {
     /// Sets another recovery target, from which the redo capacity follows.
     pub(crate) fn set_recovery_target(&self, target: Duration) -> Result {
         if self.ephemeral { check_recovery_target(target) } else { self.shared.set_recovery_target(target) }
+    }
+
+    /// Sets how much memory the locks of rows and ranges may take; none: the default.
+    pub(crate) fn set_lock_memory(&self, bytes: Option<u64>) -> Result {
+        bytes.map_or(Ok(()), check_lock_memory)?;
+        self.txns.locks.set_bytes_most(bytes.unwrap_or(self.txns.limits.locks));
+        Ok(())
     }
 
     fn stop(&self) {

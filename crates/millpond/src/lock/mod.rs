@@ -23,10 +23,12 @@
 //! ordered or hash from the seed.
 
 mod cancel;
+mod covered;
 mod deadlock;
 mod key;
 mod mode;
 mod owner;
+mod pending;
 mod queue;
 mod queues;
 mod range;
@@ -39,10 +41,12 @@ mod ticket;
 mod users;
 
 pub(crate) use cancel::CancelFlag;
+pub(crate) use covered::{KeyState, RangeMode};
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
-pub(crate) use ranges::{KeyRange, ScanStart, WriterWait};
+pub(crate) use pending::ScanStart;
+pub(crate) use ranges::{KeyRange, RangeRow, WriterWait};
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};

@@ -149,7 +149,7 @@ impl Owner {
     }
 
     /// Whether it has so many locks that their queues stand apart.
-    pub(super) fn has_many(&self) -> bool {
+    pub(crate) fn has_many(&self) -> bool {
         self.many.load(Ordering::Relaxed)
     }
 

@@ -67,6 +67,61 @@ impl RangeSet {
         }
     }
 
+    /// Removes the keys from `from` on and below `to`. Returns whether one of them was in the set.
+    pub(super) fn cut(&mut self, from: &[u8], to: &[u8]) -> bool {
+        if to <= from {
+            return false;
+        }
+        let (mut cut, mut rest) = (false, None);
+        let before = self.parts.range_mut::<[u8], _>((Unbounded, Excluded(from))).next_back();
+        if let Some((_, end)) = before
+            && end.as_ref().is_none_or(|end| &end[..] > from)
+        {
+            let left = Some(from.to_vec());
+            self.bytes += bytes_of(&left);
+            let old = std::mem::replace(end, left);
+            self.bytes -= bytes_of(&old);
+            (cut, rest) = (true, Some(old));
+        }
+        while let Some((start, _)) = self.parts.range::<[u8], _>((Included(from), Excluded(to))).next() {
+            let start = start.clone();
+            let gone = self.parts.remove(&start).expect("it was just seen");
+            self.bytes -= heap_bytes(start.len()) + bytes_of(&gone);
+            (cut, rest) = (true, Some(gone));
+        }
+        // Of the last part that was cut, what lies behind stays.
+        if let Some(end) = rest
+            && end.as_ref().is_none_or(|end| &end[..] > to)
+        {
+            self.bytes += heap_bytes(to.len()) + bytes_of(&end);
+            self.parts.insert(to.to_vec(), end);
+        }
+        cut
+    }
+
+    /// Returns whether a range ends exactly before `key`.
+    pub(super) fn ends_at(&self, key: &[u8]) -> bool {
+        let before = self.parts.range::<[u8], _>((Unbounded, Excluded(key))).next_back();
+        before.is_some_and(|(_, end)| end.as_deref() == Some(key))
+    }
+
+    /// Returns whether a range begins exactly with `key`.
+    pub(super) fn begins_at(&self, key: &[u8]) -> bool {
+        self.parts.contains_key(key)
+    }
+
+    /// Returns whether a range overlaps the keys from `from` on and below `to`, or touches them.
+    pub(super) fn touches(&self, from: &[u8], to: Option<&[u8]>) -> bool {
+        let last = self.parts.range::<[u8], _>((Unbounded, to.map_or(Unbounded, Included))).next_back();
+        last.is_some_and(|(_, end)| reaches(end, Some(from)))
+    }
+
+    /// Returns whether no key lies in a range.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Returns whether `key` lies in one of the ranges.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         let before = self.parts.range::<[u8], _>((Unbounded, Included(key))).next_back();
@@ -92,7 +147,55 @@ mod tests {
 
     const KEYS: u8 = 40;
 
+    /// Fails if the set covers other keys than `model` says, has ranges that touch, or counts its
+    /// bytes wrongly.
+    fn check_set(set: &RangeSet, model: &[bool]) {
+        let covered: Vec<bool> = (0..KEYS).map(|key| set.covers(&[key])).collect();
+        assert_eq!(covered, model);
+        let parts: Vec<_> = set.parts.iter().collect();
+        for two in parts.windows(2) {
+            assert!(two[0].1.as_ref().is_some_and(|end| end < two[1].0), "they touch: {parts:?}");
+        }
+        let bytes: usize = parts.iter().map(|(from, to)| heap_bytes(from.len()) + bytes_of(to)).sum();
+        assert_eq!(set.bytes, bytes);
+        assert_eq!(set.is_empty(), parts.is_empty());
+    }
+
     proptest! {
+        /// Ranges that are added and cut away in any order, against one flag a key.
+        #[test]
+        fn a_set_is_cut_as_a_list_of_keys_is(
+            steps in prop::collection::vec((any::<bool>(), 0..KEYS, 0..=KEYS), 0..40)
+        ) {
+            let (mut set, mut model) = (RangeSet::default(), vec![false; usize::from(KEYS)]);
+            for (adds, from, to) in steps {
+                let to = to.max(from);
+                let keys = usize::from(from)..usize::from(to);
+                let before = keys.clone().any(|key| model[key]);
+                let end = Some([to]);
+                let around = keys.start.saturating_sub(1)..(keys.end + 1).min(model.len());
+                let touched = around.into_iter().any(|key| model[key]);
+                if !keys.is_empty() && before {
+                    prop_assert!(set.touches(&[from], end.as_ref().map(|to| &to[..])));
+                } else if !touched {
+                    prop_assert!(!set.touches(&[from], end.as_ref().map(|to| &to[..])));
+                }
+                if adds {
+                    set.add(&[from], end.as_ref().map(|to| &to[..]));
+                } else {
+                    let cut = set.cut(&[from], &[to]);
+                    prop_assert_eq!(cut && !keys.is_empty(), before, "{:?} of {:?}", (from, to), set);
+                }
+                model[keys].fill(adds);
+                check_set(&set, &model);
+                for key in 1..KEYS {
+                    let (left, right) = (model[usize::from(key) - 1], model[usize::from(key)]);
+                    prop_assert_eq!(set.ends_at(&[key]), left && !right);
+                    prop_assert_eq!(set.begins_at(&[key]), right && !left);
+                }
+            }
+        }
+
         /// Any ranges in any order: the set covers the keys that a list of them covers, holds no
         /// two that touch, and counts its bytes.
         #[test]

@@ -18,8 +18,10 @@
 //! **The latch rule.** A range is added under the latch of a leaf that encloses it, after its rows
 //! were read under the same latch. A writer asks for a key under the exclusive latch of the leaf
 //! that covers it, before the change. So either the reader has seen the change or the writer sees
-//! the range, and one atomic load is enough to recognise an empty shard. Ranges name keys and not
-//! pages: splits, merges and purge do not concern them.
+//! the range, and one atomic load is enough to recognise an empty shard. A lock in a queue is asked
+//! for under a shared latch. So a range whose rows have to be locked, not only unchanged, is added
+//! under the exclusive latch. Ranges name keys and not pages: splits, merges and purge do not
+//! concern them.
 //!
 //! **Deadlocks.** A pending write waits for every transaction whose range covers its key. A later
 //! range adds to these; the transaction that adds it does not wait, and counts as blocking from
@@ -27,39 +29,21 @@
 //! Their rows would be free earlier, but the scan would most likely wait for them next, with half
 //! of its range locked.
 
+use super::covered::{Covered, KeyState, RangeMode, Want};
 use super::key::LockKey;
 use super::owner::WakeList;
+use super::pending::{Pending, PendingState, ScanStart, TreeRanges, WaitingScan, pending_bytes};
 use super::queue::Owners;
-use super::range::{RangeSet, heap_bytes};
 use super::ticket::{self, Ticket, WaitEnd};
-use super::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
+use super::{CancelFlag, Denied, Enqueued, LockTable, Mode, Owner, Wait};
 use crate::planted::{Bug, planted};
 use base::sharded::shards;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::{Sharded, TreeId, TxnId};
+use base::{Sharded, TreeId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
-
-/// The ranges of a few trees.
-#[derive(Debug, Default)]
-struct Shard {
-    /// Number of transactions that have ranges here, counted once a tree. Changed under `mu`; read
-    /// without it under the latch that covers the key in question.
-    holders: AtomicU32,
-    /// Number of pending writes here. Changed and read in the same way.
-    pending: AtomicU32,
-    mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Ranges {
-    shards: Sharded<Shard, { shards(16) }>,
-    /// Counts the arrivals of pending writes.
-    turns: AtomicU64,
-}
 
 /// Adjacent keys of a tree.
 #[derive(Clone, Copy, Debug)]
@@ -80,123 +64,41 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// When a scan began, in the order of arrival of pending writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ScanStart {
-    /// It has not begun.
-    #[default]
-    NotStarted,
-    /// It lets the writers pass that had arrived by then.
-    At(u64),
-    /// It lets no writer pass: it does not wait, or has waited as long as it may.
-    NoYield,
+/// A row that a scan locks by a range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RangeRow<'a> {
+    pub(crate) tree: TreeId,
+    pub(crate) key: &'a [u8],
+    /// Where the scan's range may end or begin that the row joins: the boundary behind the row that
+    /// the scan locked before, if it has passed no other row since.
+    pub(crate) joins: Option<&'a [u8]>,
 }
 
-/// The state of a pending write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PendingState {
-    /// This transaction's range covers its key; others may too.
-    BlockedBy(TxnId),
-    /// No range covers its key.
-    Granted,
-    /// The writer has the row; its version or lock protects the key.
-    Taken,
+/// What ranges say to a request.
+enum Asked<'t> {
+    /// None is in its way.
+    Free,
+    /// The transaction's own range is the lock that it asks for.
+    Held,
+    Waits(Ticket<'t>),
 }
 
-#[derive(Debug)]
-struct PendingWrite {
-    owner: Arc<Owner>,
-    turn: u64,
-    stands: PendingState,
-}
-
-impl PendingWrite {
-    /// Returns whether a scan of `txn` must let it pass.
-    fn stops(&self, txn: TxnId, since: ScanStart) -> bool {
-        let first = match since {
-            ScanStart::At(turn) => match self.stands {
-                PendingState::BlockedBy(_) => self.turn <= turn,
-                PendingState::Granted => true,
-                PendingState::Taken => false,
-            },
-            ScanStart::NotStarted | ScanStart::NoYield => false,
-        };
-        first && self.owner.txn != txn
-    }
-}
-
-/// A scan that lets writers pass, until they have ended or wait no more.
-#[derive(Debug)]
-struct WaitingScan {
-    owner: Arc<Owner>,
-    /// The writers that it waits for, by arrival.
-    first: SmallVec<[(u64, Arc<Owner>); 2]>,
+/// The ranges of a few trees.
+#[derive(Debug, Default)]
+struct Shard {
+    /// Number of transactions that have ranges here, counted once a tree. Changed under `mu`; read
+    /// without it under the latch that covers the key in question.
+    holders: AtomicU32,
+    /// Number of pending writes here. Changed and read in the same way.
+    pending: AtomicU32,
+    mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
 }
 
 #[derive(Debug, Default)]
-struct TreeRanges {
-    /// By transaction id, so that the order of wake-ups can be repeated.
-    holders: BTreeMap<TxnId, (Arc<Owner>, RangeSet)>,
-    /// By key; those of one key in order of arrival.
-    pending: BTreeMap<Vec<u8>, Vec<PendingWrite>>,
-    /// In order of arrival.
-    scans: Vec<WaitingScan>,
-}
-
-impl TreeRanges {
-    /// Transactions other than `txn` whose ranges cover `key`.
-    fn covering(&self, txn: TxnId, key: &[u8]) -> impl Iterator<Item = &Arc<Owner>> {
-        let covers = move |(owner, set): &&(Arc<Owner>, RangeSet)| owner.txn != txn && set.covers(key);
-        self.holders.values().filter(covers).map(|(owner, _)| owner)
-    }
-
-    /// The pending writes in `range` that a scan must let pass, in order of their keys. REQUIRES:
-    /// `range` is not empty.
-    fn stopping(
-        &self,
-        txn: TxnId,
-        since: ScanStart,
-        range: KeyRange<'_>,
-    ) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &PendingWrite)> {
-        let own = self.holders.get(&txn).map(|(_, set)| set);
-        let end = range.to.map_or(Unbounded, Excluded);
-        self.pending
-            .range::<[u8], _>((Included(range.from), end))
-            .filter(move |(key, _)| own.is_none_or(|set| !set.covers(key)))
-            .flat_map(|(key, pending)| pending.iter().map(move |want| (key, want)))
-            .filter(move |(_, want)| want.stops(txn, since))
-    }
-
-    fn pending_of(&mut self, txn: TxnId, key: &[u8]) -> Option<&mut PendingWrite> {
-        self.pending.get_mut(key)?.iter_mut().find(|want| want.owner.txn == txn)
-    }
-
-    /// Removes a pending write, and wakes the scans that waited for no other. Returns the bytes
-    /// freed; none if there is none.
-    fn remove_pending(&mut self, txn: TxnId, key: &[u8], woken: &mut WakeList) -> Option<usize> {
-        let pending = self.pending.get_mut(key)?;
-        let gone = pending.remove(pending.iter().position(|want| want.owner.txn == txn)?);
-        if pending.is_empty() {
-            self.pending.remove(key);
-        }
-        self.scans.retain_mut(|scan| {
-            scan.first.retain(|(turn, _)| *turn != gone.turn);
-            if scan.first.is_empty() {
-                woken.end_wait(&scan.owner, ticket::GRANTED);
-            }
-            !scan.first.is_empty()
-        });
-        Some(pending_bytes(key))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.pending.is_empty()
-    }
-}
-
-/// Memory that a pending write takes, in bytes.
-fn pending_bytes(key: &[u8]) -> usize {
-    size_of::<PendingWrite>() + size_of::<Vec<u8>>() + heap_bytes(key.len())
+pub(super) struct Ranges {
+    shards: Sharded<Shard, { shards(16) }>,
+    /// Counts the arrivals of pending writes.
+    turns: AtomicU64,
 }
 
 impl Ranges {
@@ -207,21 +109,7 @@ impl Ranges {
     /// Returns the transactions for which `owner` waits at `key`, if it still waits.
     pub(super) fn blockers(&self, owner: &Owner, key: &LockKey) -> Owners {
         let mut trees = self.shard(key.tree()).mu.lock();
-        let Some(ranges) = trees.get_mut(&key.tree()) else { return Owners::default() };
-        if key.is_scan_wait() {
-            let scan = ranges.scans.iter().find(|scan| scan.owner.txn == owner.txn);
-            return scan
-                .into_iter()
-                .flat_map(|scan| &scan.first)
-                .map(|(_, first)| Arc::clone(first))
-                .collect();
-        }
-        match ranges.pending_of(owner.txn, key.bytes_of_row()) {
-            Some(PendingWrite { stands: PendingState::BlockedBy(_), .. }) => {
-                ranges.covering(owner.txn, key.bytes_of_row()).cloned().collect()
-            }
-            _ => Owners::default(),
-        }
+        trees.get_mut(&key.tree()).map_or_else(Owners::default, |ranges| ranges.blockers(owner, key))
     }
 
     /// Ends a transaction's wait with the reason `why`. Returns the bytes freed; none if it does
@@ -276,10 +164,10 @@ impl Ranges {
                 for scan in ranges.scans.drain(..) {
                     woken.end_wait(&scan.owner, ticket::STOPPED);
                 }
-                for want in ranges.pending.values_mut().flatten() {
-                    if matches!(want.stands, PendingState::BlockedBy(_)) {
-                        want.stands = PendingState::Taken;
-                        woken.end_wait(&want.owner, ticket::STOPPED);
+                for request in ranges.pending.values_mut().flatten() {
+                    if matches!(request.stands, PendingState::BlockedBy(_)) {
+                        request.stands = PendingState::Taken;
+                        woken.end_wait(&request.owner, ticket::STOPPED);
                     }
                 }
             }
@@ -291,8 +179,8 @@ impl Ranges {
     pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut WakeList) -> usize {
         let tree = noted.tree();
         let shard = self.shard(tree);
-        // A large set is freed after the mutex.
-        let gone: RangeSet;
+        // Large sets are freed after the mutex.
+        let gone: Covered;
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return 0 };
         let freed = if noted.is_pending_write() {
@@ -300,10 +188,10 @@ impl Ranges {
             shard.pending.fetch_sub(u32::from(freed.is_some()), Ordering::Release);
             freed.unwrap_or(0)
         } else {
-            let Some((_, set)) = ranges.holders.remove(&owner.txn) else { return 0 };
+            let Some((_, covered)) = ranges.holders.remove(&owner.txn) else { return 0 };
             shard.holders.fetch_sub(1, Ordering::Release);
-            ranges.uncover(owner.txn, &set, woken);
-            gone = set;
+            ranges.uncover(owner.txn, woken);
+            gone = covered;
             gone.bytes()
         };
         if ranges.is_empty() {
@@ -313,38 +201,18 @@ impl Ranges {
     }
 }
 
-impl TreeRanges {
-    /// Grants the pending writes that no transaction covers any more, after the ranges `gone` of
-    /// `txn` were removed.
-    fn uncover(&mut self, txn: TxnId, gone: &RangeSet, woken: &mut WakeList) {
-        let holders = &self.holders;
-        for (key, pending) in &mut self.pending {
-            if !gone.covers(key) {
-                continue;
-            }
-            for want in pending.iter_mut().filter(|want| want.stands == PendingState::BlockedBy(txn)) {
-                let other = holders.values().find(|(o, set)| o.txn != want.owner.txn && set.covers(key));
-                if let Some((other, _)) = other {
-                    want.stands = PendingState::BlockedBy(other.txn);
-                } else {
-                    want.stands = PendingState::Granted;
-                    woken.end_wait(&want.owner, ticket::GRANTED);
-                }
-            }
-        }
-    }
-}
-
 impl LockTable {
-    /// Locks the keys of `range` as `owner` has read them, rows and gaps, until it ends. If a
-    /// pending write in the range must pass first, it locks only the part before that key, in the
-    /// direction of the scan, and returns the key. On an error nothing is locked. REQUIRES: one
-    /// leaf encloses the keys and has been latched since its rows were read; none of them was
-    /// another transaction's uncommitted version or exclusively locked.
+    /// Locks the keys of `range` as `owner` has read them, until it ends. If a pending request in
+    /// the range must pass first, it locks only the part before that key, in the direction of the
+    /// scan, and returns the key. On an error nothing is locked. REQUIRES: one leaf encloses the
+    /// keys and has been latched since its rows were read, exclusively if rows are to be locked;
+    /// each row was [`LockTable::row_is_free`], or `owner` holds its lock, and none was another
+    /// transaction's uncommitted version.
     pub(crate) fn cover(
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
+        mode: RangeMode,
         since: ScanStart,
         backward: bool,
     ) -> Result<Option<Vec<u8>>, Denied> {
@@ -352,40 +220,144 @@ impl LockTable {
             return Ok(None);
         }
         let KeyRange { tree, from, to } = range;
-        if self.is_full() {
-            return Err(Denied::Full);
-        }
-        let shard = self.ranges.shard(tree);
-        let mut trees = shard.mu.lock();
+        let mut trees = self.ranges.shard(tree).mu.lock();
         let ranges = trees.entry(tree).or_default();
-        let mut stopping = ranges.stopping(owner.txn, since, range);
+        let mut stopping = ranges.stopping(owner.txn, since, range, mode);
         let stopped = if backward { stopping.next_back() } else { stopping.next() };
         let stopped = stopped.map(|(key, _)| key.clone());
         drop(stopping);
-        let mut start = from.to_vec();
-        let end = match &stopped {
+        let behind;
+        let (from, to) = match &stopped {
             Some(key) if backward => {
-                start.clone_from(key);
-                start.push(0);
-                to
+                behind = [key, &[0][..]].concat();
+                (&behind[..], to)
             }
-            Some(key) => Some(&key[..]),
-            None => to,
+            Some(key) => (from, Some(&key[..])),
+            None => (from, to),
         };
-        if !ranges.pending.is_empty() {
-            // The new range may cover a pending write.
-            owner.mark_blocking();
-        }
-        let (_, set) = ranges.holders.entry(owner.txn).or_insert_with(|| {
-            base::check!(self.note(owner, &LockKey::ranges(tree)), "{} locks after its end", owner.txn);
-            shard.holders.fetch_add(1, Ordering::Release);
-            (Arc::clone(owner), RangeSet::default())
-        });
-        let before = set.bytes();
-        set.add(&start, end);
-        // Joining ranges can free more than it takes.
-        self.bytes.fetch_add((set.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        let full = self.is_full();
+        self.grow(owner, ranges, KeyRange { tree, from, to }, |covered| {
+            let fits = !full || covered.grows(from, to, mode);
+            if fits {
+                covered.add(from, to, mode);
+            }
+            fits
+        })?;
         Ok(stopped)
+    }
+
+    /// Locks one row that a scan has found, and not the gaps beside it, as a part of a range.
+    /// Returns whether that was done: false if a pending request must pass first. Also notes
+    /// whether the lock is new, see [`Owner::has_new_lock`]. REQUIRES: as [`LockTable::cover`].
+    pub(crate) fn cover_row(
+        &self,
+        owner: &Arc<Owner>,
+        row: RangeRow<'_>,
+        mode: Mode,
+        since: ScanStart,
+    ) -> Result<bool, Denied> {
+        let RangeRow { tree, key, joins } = row;
+        let behind = [key, &[0]].concat();
+        let range = KeyRange { tree, from: key, to: Some(&behind) };
+        let held = self.holds_row(owner, tree, key);
+        let mut trees = self.ranges.shard(tree).mu.lock();
+        let ranges = trees.entry(tree).or_default();
+        let rows = RangeMode { rows: mode, gaps: false };
+        if ranges.stopping(owner.txn, since, range, rows).next().is_some() {
+            return Ok(false);
+        }
+        let (full, mut new) = (self.is_full(), false);
+        self.grow(owner, ranges, range, |covered| {
+            new = !held && !covered.covers(key);
+            covered.add_row(key, &behind, joins, mode, full && new)
+        })?;
+        owner.set_new_lock(new);
+        Ok(true)
+    }
+
+    /// Changes the ranges of `owner` in a tree by `add`, which returns whether there was room.
+    fn grow(
+        &self,
+        owner: &Arc<Owner>,
+        ranges: &mut TreeRanges,
+        range: KeyRange<'_>,
+        add: impl FnOnce(&mut Covered) -> bool,
+    ) -> Result<(), Denied> {
+        let tree = range.tree;
+        if !ranges.pending.is_empty() {
+            // The new range may cover a pending request.
+            owner.mark_blocking();
+            ranges.take_in(owner.txn, range);
+        }
+        let (_, covered) = ranges.holders.entry(owner.txn).or_insert_with(|| {
+            base::check!(self.note(owner, &LockKey::ranges(tree)), "{} locks after its end", owner.txn);
+            self.ranges.shard(tree).holders.fetch_add(1, Ordering::Release);
+            (Arc::clone(owner), Covered::default())
+        });
+        let before = covered.bytes();
+        let added = add(covered);
+        // Joining ranges can free more than it takes.
+        self.bytes.fetch_add((covered.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        if added { Ok(()) } else { Err(Denied::Full) }
+    }
+
+    /// Returns whether another transaction's ranges may lock rows of `range` so that a lock of this
+    /// mode has to wait. REQUIRES: a leaf that encloses the range is latched. The answer holds as
+    /// long as it is.
+    pub(crate) fn is_contested(&self, owner: &Owner, range: KeyRange<'_>, mode: Mode) -> bool {
+        let shard = self.ranges.shard(range.tree);
+        if shard.holders.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let trees = shard.mu.lock();
+        let Some(ranges) = trees.get(&range.tree) else { return false };
+        let mut others = ranges.holders.values().filter(|(other, _)| other.txn != owner.txn);
+        others.any(|(_, covered)| covered.may_block(range.from, range.to, mode))
+    }
+
+    /// Returns whether no other transaction's range keeps `owner` from locking the row of `key`.
+    pub(super) fn is_outside(&self, owner: &Owner, tree: TreeId, key: &[u8], mode: Mode) -> bool {
+        let want = Want { mode, state: KeyState::Row };
+        let trees = self.ranges.shard(tree).mu.lock();
+        trees.get(&tree).is_none_or(|ranges| ranges.blocking(owner.txn, key, want).next().is_none())
+    }
+
+    /// Takes the row of `key` out of the ranges of `owner`, if one locks it as a row. Returns
+    /// whether one did.
+    pub(super) fn cut_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let shard = self.ranges.shard(tree);
+        if shard.holders.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let mut woken = WakeList::default();
+        let mut trees = shard.mu.lock();
+        let Some(ranges) = trees.get_mut(&tree) else { return false };
+        let Some((_, covered)) = ranges.holders.get_mut(&owner.txn) else { return false };
+        let cut = self.cut_in(covered, key);
+        if cut {
+            ranges.uncover(owner.txn, &mut woken);
+        }
+        // The mutex is released before the wake-ups.
+        drop(trees);
+        cut
+    }
+
+    fn cut_in(&self, covered: &mut Covered, key: &[u8]) -> bool {
+        let before = covered.bytes();
+        let cut = covered.cut_row(key, &[key, &[0]].concat());
+        self.bytes.fetch_add((covered.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        cut
+    }
+
+    /// Takes a key that gets a row of `owner` out of the ranges in which other transactions have
+    /// locked the rows that there were. Where locks take all the memory that they may, the key
+    /// stays in the ranges: the new row is locked with the others.
+    fn cut_new_row(&self, owner: &Owner, ranges: &mut TreeRanges, key: &[u8]) {
+        for (other, covered) in ranges.holders.values_mut() {
+            if other.txn != owner.txn && covered.covers(key) && !self.is_full() {
+                self.cut_in(covered, key);
+            }
+        }
     }
 
     /// Returns the wait of a scan that must let writers of `range` pass; none if it may go on.
@@ -395,6 +367,7 @@ impl LockTable {
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
+        mode: RangeMode,
         since: &mut ScanStart,
         wait: Wait,
     ) -> Result<Option<WriterWait<'_>>, Denied> {
@@ -411,20 +384,21 @@ impl LockTable {
         if none || range.is_empty() {
             return Ok(None);
         }
-        self.wait_for_writers(owner, range, *since, wait)
+        self.wait_for_writers(owner, range, mode, *since, wait)
     }
 
     fn wait_for_writers(
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
+        mode: RangeMode,
         since: ScanStart,
         wait: Wait,
     ) -> Result<Option<WriterWait<'_>>, Denied> {
         let mut trees = self.ranges.shard(range.tree).mu.lock();
         let Some(ranges) = trees.get_mut(&range.tree) else { return Ok(None) };
-        let first =
-            ranges.stopping(owner.txn, since, range).map(|(_, want)| (want.turn, Arc::clone(&want.owner)));
+        let stopping = ranges.stopping(owner.txn, since, range, mode);
+        let first = stopping.map(|(_, request)| (request.turn, Arc::clone(&request.owner)));
         let first: SmallVec<[(u64, Arc<Owner>); 2]> = first.collect();
         let limit = match wait {
             Wait::Until(_) if first.is_empty() => return Ok(None),
@@ -440,65 +414,102 @@ impl LockTable {
         Ok(Some(WriterWait(Ticket::new(self, Arc::clone(owner), key, limit))))
     }
 
-    /// Returns whether no other transaction's range covers `key`. After a wait the caller reads the
-    /// row again: it does not own the key yet. REQUIRES: the leaf that covers the key is latched.
+    /// Returns whether no other transaction's range is in the way of `owner`, which wants to lock
+    /// `key` or to change it. After a wait the caller reads the row again: it does not own the key
+    /// yet. REQUIRES: the leaf that covers the key is latched.
     #[inline]
     pub(super) fn out_of_ranges(
         &self,
         owner: &Arc<Owner>,
         tree: TreeId,
         key: &[u8],
+        change: KeyState,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
         let none = self.ranges.shard(tree).holders.load(Ordering::Acquire) == 0;
-        if none || planted(Bug::RangesIgnored) {
+        if none || change == KeyState::OwnVersion || planted(Bug::RangesIgnored) {
             return Ok(Enqueued::Granted);
         }
-        self.ask_ranges(owner, tree, key, wait)
+        let want = Want { mode: Mode::Exclusive, state: change };
+        match self.ask_ranges(owner, (tree, key), want, true, wait)? {
+            Asked::Free | Asked::Held => Ok(Enqueued::Granted),
+            Asked::Waits(ticket) => Ok(Enqueued::Waiting(ticket)),
+        }
+    }
+
+    /// As [`LockTable::out_of_ranges`], for a lock in a queue. None: the transaction's own range is
+    /// that lock.
+    pub(super) fn lock_out_of_ranges(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        key: &[u8],
+        want: Want,
+        wait: Wait,
+    ) -> Result<Option<Enqueued<'_>>, Denied> {
+        let none = self.ranges.shard(tree).holders.load(Ordering::Acquire) == 0;
+        if none || planted(Bug::RangesIgnored) {
+            return Ok(Some(Enqueued::Granted));
+        }
+        Ok(match self.ask_ranges(owner, (tree, key), want, false, wait)? {
+            Asked::Free => Some(Enqueued::Granted),
+            Asked::Held => None,
+            Asked::Waits(ticket) => Some(Enqueued::Waiting(ticket)),
+        })
     }
 
     fn ask_ranges(
         &self,
         owner: &Arc<Owner>,
-        tree: TreeId,
-        key: &[u8],
+        (tree, key): (TreeId, &[u8]),
+        want: Want,
+        changes: bool,
         wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
+    ) -> Result<Asked<'_>, Denied> {
         let shard = self.ranges.shard(tree);
         let mut trees = shard.mu.lock();
-        let Some(ranges) = trees.get_mut(&tree) else { return Ok(Enqueued::Granted) };
-        let Some(behind) =
-            ranges.covering(owner.txn, key).next().map(|other| PendingState::BlockedBy(other.txn))
-        else {
-            return Ok(Enqueued::Granted);
+        let Some(ranges) = trees.get_mut(&tree) else { return Ok(Asked::Free) };
+        let mut blocking = ranges.blocking(owner.txn, key, want);
+        let Some(behind) = blocking.next().map(|other| PendingState::BlockedBy(other.txn)) else {
+            drop(blocking);
+            let own = ranges.holders.get(&owner.txn);
+            let held = own.is_some_and(|(_, covered)| covered.locks_row(key, want.mode));
+            if held && want.state == KeyState::Row {
+                return Ok(Asked::Held);
+            }
+            if changes && want.state == KeyState::NoRow {
+                self.cut_new_row(owner, ranges, key);
+            }
+            return Ok(Asked::Free);
         };
+        drop(blocking);
         let limit = match wait {
             _ if self.stopped() => return Err(Denied::Stopped),
             Wait::NoWait => return Err(Denied::Timeout),
             Wait::Skip => return Err(Denied::Skipped),
             Wait::Until(limit) => limit,
         };
-        let kept = LockKey::ranges(tree);
-        ranges.covering(owner.txn, key).for_each(|other| other.mark_blocking_at(&kept));
-        let name = LockKey::pending_write(tree, key);
-        if let Some(want) = ranges.pending_of(owner.txn, key) {
+        let (kept, name) = (LockKey::ranges(tree), LockKey::pending_write(tree, key));
+        ranges.blocking(owner.txn, key, want).for_each(|other| other.mark_blocking_at(&kept));
+        if let Some(request) = ranges.pending_of(owner.txn, key) {
             // A scan has passed it. It keeps its time of arrival.
-            want.stands = behind;
+            (request.want, request.stands) = (want, behind);
         } else {
             let turn = self.ranges.turns.fetch_add(1, Ordering::AcqRel) + 1;
-            let want = PendingWrite { owner: Arc::clone(owner), turn, stands: behind };
-            ranges.pending.entry(key.to_vec()).or_default().push(want);
+            let request = Pending { owner: Arc::clone(owner), turn, want, stands: behind };
+            ranges.pending.entry(key.to_vec()).or_default().push(request);
             base::check!(self.note(owner, &name), "{} waits after its end", owner.txn);
             shard.pending.fetch_add(1, Ordering::Release);
             self.bytes.fetch_add(pending_bytes(key) as u64, Ordering::Relaxed);
         }
         owner.begin_wait(&name, ticket::WAITING);
         self.count_wait();
-        Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), name, limit)))
+        Ok(Asked::Waits(Ticket::new(self, Arc::clone(owner), name, limit)))
     }
 
-    /// Marks the pending write of `key` as taken: the row is about to get a version of `owner`,
-    /// which stops later scans. REQUIRES: the leaf that covers the key is latched exclusively.
+    /// Marks the pending request of `key` as taken: the row has a lock of `owner`, or is about to
+    /// get a version of it, which stops later scans. REQUIRES: the leaf that covers the key is
+    /// latched.
     #[inline]
     pub(super) fn take_pending(&self, owner: &Owner, tree: TreeId, key: &[u8]) {
         let shard = self.ranges.shard(tree);
@@ -506,8 +517,8 @@ impl LockTable {
             return;
         }
         let mut trees = shard.mu.lock();
-        if let Some(want) = trees.get_mut(&tree).and_then(|ranges| ranges.pending_of(owner.txn, key)) {
-            want.stands = PendingState::Taken;
+        if let Some(request) = trees.get_mut(&tree).and_then(|ranges| ranges.pending_of(owner.txn, key)) {
+            request.stands = PendingState::Taken;
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The sharded table of lock queues, and the calls that enter them.
 
+use super::covered::Want;
 use super::key::{LockKey, hash_row};
 use super::owner::{WakeList, bytes_of};
 use super::queue::{Placed, Queue};
 use super::queues::{By, Queues, shard_bits};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
-use super::{Denied, Mode, Owner, RowRequest, Wait};
+use super::{Denied, KeyState, Mode, Owner, RowRequest, Wait};
 use base::sharded::shards;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
@@ -47,7 +48,7 @@ pub(crate) struct LockTable {
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
     /// Locks take at most this many bytes; further requests are refused.
-    bytes_most: u64,
+    bytes_most: AtomicU64,
     /// Granted row locks in queues.
     held: AtomicU64,
     waits: AtomicU64,
@@ -117,7 +118,7 @@ impl LockTable {
             ranges: Ranges::default(),
             stopped: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
-            bytes_most,
+            bytes_most: AtomicU64::new(bytes_most),
             held: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
@@ -133,26 +134,40 @@ impl LockTable {
         owner
     }
 
-    /// Requests an explicit lock on a row. REQUIRES: the leaf that covers the key is latched.
+    /// Requests an explicit lock on a key, which has a row or not. REQUIRES: the leaf that covers
+    /// the key is latched.
     pub(crate) fn enqueue(
         &self,
         owner: &Arc<Owner>,
         tree: TreeId,
         key: &[u8],
+        state: KeyState,
         mode: Mode,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        if mode == Mode::Exclusive
-            && let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)?
-        {
-            return Ok(waiting);
+        match self.lock_out_of_ranges(owner, tree, key, Want { mode, state }, wait)? {
+            None => {
+                owner.set_new_lock(false);
+                self.take_pending(owner, tree, key);
+                return Ok(Enqueued::Granted);
+            }
+            Some(waiting @ Enqueued::Waiting(_)) => {
+                owner.set_new_lock(false);
+                return Ok(waiting);
+            }
+            Some(Enqueued::Granted) => {}
         }
-        let key = LockKey::row(tree, key);
-        let mut queues = self.lock_shard(&key);
-        if self.is_full() && !queues.get(&key).is_some_and(|queue| queue.holds(owner.txn)) {
+        let row = LockKey::row(tree, key);
+        let mut queues = self.lock_shard(&row);
+        if self.is_full() && !queues.get(&row).is_some_and(|queue| queue.holds(owner.txn)) {
             return Err(Denied::Full);
         }
-        self.request_in(&mut queues, owner, key, mode, wait)
+        let placed = self.request_in(&mut queues, owner, row, mode, wait);
+        drop(queues);
+        if matches!(placed, Ok(Enqueued::Granted)) {
+            self.take_pending(owner, tree, key);
+        }
+        placed
     }
 
     /// Returns whether `owner` may write the row now. `Granted` records nothing: the version that
@@ -165,9 +180,10 @@ impl LockTable {
         owner: &Arc<Owner>,
         tree: TreeId,
         key: &[u8],
+        state: KeyState,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)? {
+        if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, state, wait)? {
             return Ok(waiting);
         }
         let shard = self.shard_of_row(tree, key);
@@ -184,16 +200,38 @@ impl LockTable {
         Ok(Enqueued::Granted)
     }
 
-    /// Returns whether a scan that is about to lock the row's range may read the row: no other
-    /// transaction has locked it exclusively or waits for that. REQUIRES: the leaf that covers the
-    /// key is latched.
+    /// Returns whether a scan that is about to lock the row by a range may do so now: no other
+    /// transaction has locked it so that this lock had to wait, or waits for such a lock.
+    /// `contested` is what [`LockTable::is_contested`] has said of the leaf. REQUIRES: the leaf
+    /// that covers the key is latched.
     #[inline]
-    pub(crate) fn readable(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+    pub(crate) fn row_is_free(
+        &self,
+        owner: &Owner,
+        tree: TreeId,
+        key: &[u8],
+        mode: Mode,
+        contested: bool,
+    ) -> bool {
+        if contested && !self.is_outside(owner, tree, key, mode) {
+            return false;
+        }
         let shard = self.shard_of_row(tree, key);
         if shard.occupied.load(Ordering::Acquire) == 0 {
             return true;
         }
-        shard.mu.lock().get(&LockKey::row(tree, key)).is_none_or(|queue| queue.readable(owner.txn))
+        let queues = shard.mu.lock();
+        queues.get(&LockKey::row(tree, key)).is_none_or(|queue| match mode {
+            Mode::Shared => queue.readable(owner.txn),
+            Mode::Exclusive => queue.only(owner.txn),
+        })
+    }
+
+    /// Returns whether `owner` has a lock in the row's queue.
+    pub(super) fn holds_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let shard = self.shard_of_row(tree, key);
+        shard.occupied.load(Ordering::Acquire) > 0
+            && shard.mu.lock().get(&LockKey::row(tree, key)).is_some_and(|queue| queue.holds(owner.txn))
     }
 
     /// Enters the implicit lock of `owner` in its queue, because its uncommitted version is about
@@ -262,14 +300,15 @@ impl LockTable {
     }
 
     /// Releases a row lock before the end of its transaction. Returns false, and keeps the lock, if
-    /// it is not one of the last that the transaction has got. REQUIRES: the transaction's own
-    /// request made the lock, and nothing relies on it.
+    /// it is neither one of the last that the transaction has got nor in a range that locks rows
+    /// without their gaps. REQUIRES: the transaction's own request made the lock, and nothing
+    /// relies on it.
     pub(crate) fn release_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let key = LockKey::row(tree, key);
-        let Some(bytes) = owner.forget(&key) else { return false };
+        let row = LockKey::row(tree, key);
+        let Some(bytes) = owner.forget(&row) else { return self.cut_row(owner, tree, key) };
         self.held.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-        self.release(owner, &key);
+        self.release(owner, &row);
         true
     }
 
@@ -349,7 +388,17 @@ impl LockTable {
 
     /// Returns whether locks take all the memory that they may.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes() >= self.bytes_most
+        self.bytes() >= self.bytes_most()
+    }
+
+    /// Memory that locks may take, in bytes.
+    pub(crate) fn bytes_most(&self) -> u64 {
+        self.bytes_most.load(Ordering::Relaxed)
+    }
+
+    /// Sets how much memory locks may take. Locks that are held stay.
+    pub(crate) fn set_bytes_most(&self, bytes: u64) {
+        self.bytes_most.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn count_wait(&self) {

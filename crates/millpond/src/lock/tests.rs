@@ -3,6 +3,7 @@
 mod cycles;
 mod memory;
 mod ranges;
+mod row_ranges;
 mod script;
 
 use super::key::LockKey;
@@ -40,7 +41,7 @@ fn table() -> LockTable {
 
 /// Requests a lock and waits for it.
 fn acquire(table: &LockTable, owner: &Arc<Owner>, key: &[u8], mode: Mode, wait: Wait) -> Result<(), Denied> {
-    table.enqueue(owner, TREE, key, mode, wait)?.finish()
+    table.enqueue(owner, TREE, key, KeyState::Row, mode, wait)?.finish()
 }
 
 #[test]
@@ -400,7 +401,7 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     let drop_table =
         table.request(&owners[2], super::key::LockKey::table(TREE), Mode::Exclusive, long).unwrap();
     let use_table = table.request(&owners[1], super::key::LockKey::table(TREE), Mode::Shared, long).unwrap();
-    let row = table.enqueue(&owners[0], TREE, b"row", Mode::Exclusive, long).unwrap();
+    let row = table.enqueue(&owners[0], TREE, b"row", KeyState::Row, Mode::Exclusive, long).unwrap();
     let Enqueued::Waiting(row) = row else { panic!("the row is locked") };
     table.break_cycles(&owners[0], 0);
     assert_eq!(drop_table.finish(), Err(Denied::Deadlock));

@@ -7,6 +7,7 @@ use super::system::Txns;
 use crate::error::{Error, Result};
 use crate::mvcc::TxnState;
 use crate::mvcc::purge::EndedTxn;
+use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
@@ -26,7 +27,7 @@ const RUN_TXNS: usize = 1024;
 pub(crate) struct HistoryLimits {
     /// Memory, bytes.
     pub(crate) memory: u64,
-    /// Memory that locks of rows and ranges may take, bytes.
+    /// Memory that locks of rows and ranges may take where nothing else is set, bytes.
     pub(crate) locks: u64,
     /// Files, bytes.
     pub(crate) files: u64,
@@ -44,15 +45,16 @@ const LOCK_BYTES_LEAST: u64 = 1 << 20;
 const LOCK_BYTES_DEFAULT: u64 = 256 << 20;
 
 impl HistoryLimits {
-    /// Makes limits from the budget that was asked for, or else from the size of the buffer pool.
-    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> HistoryLimits {
+    /// Makes limits from the options, or else from the size of the buffer pool.
+    pub(crate) fn new(options: &Options, pool_bytes: u64, thread: Unparker) -> HistoryLimits {
+        let asked = options.history_memory_bytes;
         let memory = HistoryLimits::memory(asked, pool_bytes);
         let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
         let threshold = AtomicU64::new(spill_threshold(memory, 0, 0));
         HistoryLimits {
             memory,
             locks: (memory / 2).max(least),
-            files,
+            files: options.history_disk_bytes,
             threshold,
             vain: Mutex::new(VainSteps::default()),
             thread,

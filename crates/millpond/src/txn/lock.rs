@@ -5,7 +5,7 @@ use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
-use crate::lock::{Denied, Enqueued, Mode, RowRequest, Ticket, Writer};
+use crate::lock::{Denied, Enqueued, KeyState, Mode, RowRequest, Ticket, Writer};
 use crate::mvcc::SeenVersion;
 use crate::mvcc::TxnState;
 use crate::mvcc::visible::WriterState;
@@ -188,7 +188,8 @@ impl Txns {
             };
             let own = row.is_some_and(|row| row.version.txn == owner.txn());
             if conflict.is_none() && !own {
-                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+                let state = KeyState::of(row.is_some_and(|row| row.flags & DELETED == 0));
+                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, state, mode, rules.wait))?;
             }
             match conflict {
                 None => {}

@@ -3,35 +3,39 @@
 //! and going in the range.
 
 use super::lock::{Conflict, conflict_of};
+use super::lock_cursor::LockCursor;
 use super::marks::Marks;
 use super::read::{FoundRow, Value, after};
 use super::scan::{Next, ScanRange};
 use super::system::{Rules, Txn, Txns, denied};
-use crate::btree::{LeafReads, Tree};
-use crate::buffer::{FetchHint, PageRead};
+use crate::btree::Tree;
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::lock::{KeyRange, Mode, ScanStart, Wait, WriterWait};
-use crate::page::node::{DELETED, Key, Leaf, Row};
+use crate::lock::{CancelFlag, KeyRange, KeyState, Mode, ScanStart, Wait, WriterWait};
+use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::Lsn;
 use pace::read_ahead::ReadAhead;
-use std::borrow::Cow;
-use std::ops::Range;
 
 /// The locks that a locking scan leaves on what it has read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanLocks {
-    /// A lock on every row that it returns. None: the range lock replaces shared row locks.
+    /// The lock of every row that it returns. None: a plain read, which must stay as it is.
     pub(crate) rows: Option<Mode>,
-    /// A shared lock on the range: rows and gaps that were read stay as they are.
+    /// It locks one range, rows and gaps: no row comes into what was read. Else it locks rows
+    /// alone: one by one, and as ranges once the transaction has very many locks.
     pub(crate) range: bool,
 }
 
 impl ScanLocks {
+    /// The lock of every row.
+    pub(super) fn mode(self) -> Mode {
+        self.rows.unwrap_or(Mode::Shared)
+    }
+
     /// Returns these locks, without the range if that mistake is planted.
-    fn after_planting(self) -> ScanLocks {
+    pub(super) fn after_planting(self) -> ScanLocks {
         if self.range && planted(Bug::GapsFree) {
             return ScanLocks { rows: Some(self.rows.unwrap_or(Mode::Shared)), range: false };
         }
@@ -46,8 +50,9 @@ pub(crate) struct LockingScan {
     pub(crate) rules: Rules,
     /// In falling key order.
     pub(crate) backward: bool,
-    /// The scan stops after this many rows. Where it locks only their range, it stops earlier at a
-    /// row that is not free, if it has one to return: nobody has asked for the others yet.
+    /// The scan stops after this many rows. It stops earlier at a row that is not free, if it has
+    /// one to return: nobody has asked for the others yet. REQUIRES: 1 if it does not lock the
+    /// range.
     pub(crate) max: usize,
     /// It does not wait for a row that another transaction has (Lk7): it shows the row as it was
     /// last committed, unlocked. REQUIRES: the scan locks no range, and its rules skip such rows.
@@ -56,8 +61,11 @@ pub(crate) struct LockingScan {
 
 /// The result of locking one row.
 enum LockedRow<'t> {
-    /// The row is locked, or covered by a range lock.
-    Row(Value),
+    /// The row is locked, or the scan's range has to cover it: `by_range`.
+    Row {
+        value: Value,
+        by_range: bool,
+    },
     /// The row is deleted, by a transaction that has committed or by the caller.
     Deleted {
         own: bool,
@@ -74,135 +82,8 @@ enum Then<'t> {
     WaitOut(Conflict<'t>, Vec<u8>),
     /// Another transaction has the row of this key. It is shown as it was last committed.
     Peek(Vec<u8>),
-}
-
-/// A locking scan, and the part of its range that it has not read yet.
-struct LockCursor<'k> {
-    txn: &'k Txn,
-    tree: Tree,
-    how: LockingScan,
-    from: Cow<'k, [u8]>,
-    to: Option<Cow<'k, [u8]>>,
-}
-
-impl<'k> LockCursor<'k> {
-    fn new(txn: &'k Txn, range: ScanRange<'k>, how: LockingScan) -> LockCursor<'k> {
-        let how = LockingScan { locks: how.locks.after_planting(), ..how };
-        LockCursor {
-            txn,
-            tree: range.tree,
-            how,
-            from: Cow::Borrowed(range.from),
-            to: range.to.map(Cow::Borrowed),
-        }
-    }
-
-    fn to(&self) -> Option<&[u8]> {
-        self.to.as_deref()
-    }
-
-    /// Returns the LSN below which the scan sees all commits.
-    fn sees(&self) -> Lsn {
-        self.how.rules.conflicts_after.unwrap_or(Lsn::MAX)
-    }
-
-    /// Latches the leaf where the scan goes on.
-    fn leaf<'s>(&self, store: &'s Store, ahead: &mut ReadAhead) -> Result<PageRead<'s>> {
-        let hint = FetchHint::Normal;
-        match self.how.backward {
-            false => {
-                let mut reads = LeafReads::forward(hint, ahead, self.to());
-                self.tree.leaf_read_in(store, None, &self.from, &mut reads)
-            }
-            true => {
-                let mut reads = LeafReads::backward(hint, ahead, &self.from);
-                self.tree.leaf_read_below(store, self.to(), &mut reads)
-            }
-        }
-    }
-
-    /// Returns the part of the range that the scan will read, as far as `leaf` tells. Where the
-    /// range has no end, it is not known how far the scan will read: to the end of this leaf.
-    fn in_sight<'s>(&'s self, leaf: Leaf<'s>) -> KeyRange<'s> {
-        match self.how.backward {
-            false => KeyRange::new(self.tree.id, &self.from, self.to().or(leaf.high_fence())),
-            true => {
-                let start = if self.from.is_empty() { leaf.low_fence() } else { &self.from[..] };
-                KeyRange::new(self.tree.id, start, self.to())
-            }
-        }
-    }
-
-    /// Returns the slots of `leaf` that may lie in the rest of the range.
-    fn slots(&self, leaf: Leaf<'_>) -> Range<u16> {
-        match (self.how.backward, self.to()) {
-            (false, _) => {
-                let (Ok(first) | Err(first)) = leaf.search(&self.from);
-                first..leaf.len()
-            }
-            (true, None) => 0..leaf.len(),
-            (true, Some(to)) => 0..leaf.search(to).unwrap_or_else(|slot| slot),
-        }
-    }
-
-    /// Returns whether `key` lies beyond the end of the range, in the scan's direction.
-    fn is_beyond(&self, key: Key<'_>) -> bool {
-        match self.how.backward {
-            false => self.to().is_some_and(|to| key.cmp(to).is_ge()),
-            true => key.cmp(&self.from).is_lt(),
-        }
-    }
-
-    /// Returns the boundary between the keys before `key`, in the scan's direction, and `key`.
-    fn before(&self, key: &[u8]) -> Vec<u8> {
-        if self.how.backward { after(key) } else { key.to_vec() }
-    }
-
-    /// Returns the boundary between `key` and the keys behind it, in the scan's direction.
-    fn behind(&self, key: &[u8]) -> Vec<u8> {
-        if self.how.backward { key.to_vec() } else { after(key) }
-    }
-
-    /// Returns the end of the range in the scan's direction; none for the tree's end.
-    fn end(&self) -> Option<Vec<u8>> {
-        if self.how.backward { Some(self.from.to_vec()) } else { self.to().map(<[u8]>::to_vec) }
-    }
-
-    /// Returns the fence where `leaf` ends in the scan's direction, if it lies before the end of
-    /// the range.
-    fn fence<'l>(&self, leaf: Leaf<'l>) -> Option<&'l [u8]> {
-        match self.how.backward {
-            false => leaf.high_fence().filter(|high| self.to().is_none_or(|to| *high < to)),
-            true => Some(leaf.low_fence()).filter(|low| !low.is_empty() && *low > &self.from[..]),
-        }
-    }
-
-    /// Returns the keys between the scan's position and the boundary `end`.
-    fn up_to<'s>(&'s self, end: Option<&'s [u8]>) -> KeyRange<'s> {
-        match self.how.backward {
-            false => KeyRange::new(self.tree.id, &self.from, end),
-            true => KeyRange::new(self.tree.id, end.unwrap_or_default(), self.to()),
-        }
-    }
-
-    /// Goes on at a boundary between keys.
-    fn go_on_at(&mut self, boundary: Vec<u8>) {
-        match self.how.backward {
-            false => self.from = Cow::Owned(boundary),
-            true => self.to = Some(Cow::Owned(boundary)),
-        }
-    }
-
-    /// Removes from `out` the row of `key` and those behind it, in the scan's direction.
-    fn take_back(&self, out: &mut Vec<FoundRow>, key: &[u8]) {
-        let behind = |found: &FoundRow| match self.how.backward {
-            false => &found.key[..] >= key,
-            true => &found.key[..] <= key,
-        };
-        while out.last().is_some_and(behind) {
-            out.pop();
-        }
-    }
+    /// A request for this key has waited since before the scan began: it goes first.
+    Yield(Vec<u8>),
 }
 
 impl Txns {
@@ -220,14 +101,28 @@ impl Txns {
         self.timed(txn, || writers.wait(since, txn.cancel_flag()))
     }
 
+    /// Returns the wait of a scan that begins to lock ranges for the writers that go first.
+    /// REQUIRES: the leaf is latched.
+    fn writers_before(
+        &self,
+        cursor: &LockCursor<'_>,
+        leaf: Leaf<'_>,
+        since: &mut ScanStart,
+    ) -> Result<Option<WriterWait<'_>>> {
+        let Some(mode) = cursor.ranges.filter(|_| *since == ScanStart::NotStarted) else { return Ok(None) };
+        let (owner, wait) = (self.owner(cursor.txn), cursor.how.rules.wait);
+        self.locks.let_writers_pass(owner, cursor.in_sight(leaf), mode, since, wait).map_err(denied)
+    }
+
     /// Lets the writers pass that were granted `key`, or have waited for it since before the scan
     /// began. REQUIRES: no latch held.
     fn let_writers_take(&self, cursor: &LockCursor<'_>, key: &[u8], since: &mut ScanStart) -> Result {
         let mut now = ScanStart::default();
         let end = after(key);
         let range = KeyRange::new(cursor.tree.id, key, Some(&end));
+        let Some(mode) = cursor.ranges else { return Ok(()) };
         let owner = self.owner(cursor.txn);
-        let writers = self.locks.let_writers_pass(owner, range, &mut now, cursor.how.rules.wait);
+        let writers = self.locks.let_writers_pass(owner, range, mode, &mut now, cursor.how.rules.wait);
         if let Some(writers) = writers.map_err(denied)? {
             self.wait_for_writers(cursor.txn, writers, &mut now)?;
         }
@@ -237,31 +132,36 @@ impl Txns {
         Ok(())
     }
 
-    /// Locks one row of a scan, by rules that may differ from the scan's in how they wait.
+    /// Locks one row of a scan, by rules that may differ from the scan's in how they wait. A row
+    /// that the scan's range may cover is left to that range. `contested` is what
+    /// [`LockTable::is_contested`](crate::lock::LockTable::is_contested) has said of the leaf.
     /// REQUIRES: the row's leaf is latched.
     fn lock_found(
         &self,
         cursor: &LockCursor<'_>,
-        rules: Rules,
+        (rules, contested): (Rules, bool),
         key: &[u8],
         row: Row<'_>,
     ) -> Result<LockedRow<'_>> {
         let LockCursor { txn, tree, how: LockingScan { locks, .. }, .. } = *cursor;
         let owner = self.owner(txn);
-        let mode = locks.rows.unwrap_or(Mode::Shared);
+        let mode = locks.mode();
+        let mut by_range = false;
         let mut conflict = self.check_found(txn, tree, key, row, mode, rules)?;
         let gone = row.flags & DELETED != 0;
         if conflict.is_none() && !gone && row.version.txn != owner.txn() {
-            let covered = locks.rows.is_none() && self.locks.readable(owner, tree.id, key);
-            if !covered {
-                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+            by_range =
+                cursor.ranges.is_some() && self.locks.row_is_free(owner, tree.id, key, mode, contested);
+            if !by_range {
+                let asked = self.locks.enqueue(owner, tree.id, key, KeyState::Row, mode, rules.wait);
+                conflict = conflict_of(asked)?;
             }
         }
         Ok(match conflict {
             Some(Conflict::Skip) => LockedRow::Skipped,
             Some(conflict) => LockedRow::Blocked(conflict),
             None if gone => LockedRow::Deleted { own: row.version.txn == owner.txn() },
-            None => LockedRow::Row(Value::of(&self.store, row.flags, row.value)?),
+            None => LockedRow::Row { value: Value::of(&self.store, row.flags, row.value)?, by_range },
         })
     }
 
@@ -284,12 +184,16 @@ impl Txns {
     /// latched.
     fn lock_leaf(
         &self,
-        cursor: &LockCursor<'_>,
+        cursor: &mut LockCursor<'_>,
         leaf: Leaf<'_>,
+        since: ScanStart,
         marks: &mut Marks,
         out: &mut Vec<FoundRow>,
     ) -> Result<(Option<Vec<u8>>, Then<'_>)> {
         let LockingScan { backward, max, locks, rules, .. } = cursor.how;
+        let owner = self.owner(cursor.txn);
+        let contested =
+            cursor.ranges.is_some() && self.locks.is_contested(owner, cursor.within(leaf), locks.mode());
         let mut slots = cursor.slots(leaf);
         while let Some(slot) = if backward { slots.next_back() } else { slots.next() } {
             let key = leaf.key(slot);
@@ -297,9 +201,9 @@ impl Txns {
                 return Ok((cursor.end(), Then::Done(Next::End)));
             }
             let key = key.to_vec();
-            let ahead = locks.rows.is_none() && !out.is_empty();
+            let ahead = locks.range && !out.is_empty();
             let rules = if ahead { Rules { wait: Wait::NoWait, ..rules } } else { rules };
-            let locked = match self.lock_found(cursor, rules, &key, leaf.row(slot)) {
+            let locked = match self.lock_found(cursor, (rules, contested), &key, leaf.row(slot)) {
                 Err(Error::LockTimeout) if ahead => {
                     let end = cursor.before(&key);
                     return Ok((Some(end.clone()), Then::Done(Next::At(end))));
@@ -310,9 +214,17 @@ impl Txns {
                 LockedRow::Skipped if cursor.how.peeks => {
                     return Ok((Some(cursor.behind(&key)), Then::Peek(key)));
                 }
-                LockedRow::Skipped | LockedRow::Deleted { own: true } => {}
+                LockedRow::Skipped => cursor.leave_out(),
+                LockedRow::Deleted { own: true } => {}
                 LockedRow::Deleted { own: false } => self.note_locked_mark(cursor, leaf, marks, slot),
-                LockedRow::Row(value) => {
+                LockedRow::Row { value, by_range } => {
+                    if by_range && !locks.range {
+                        let row = cursor.range_row(&key);
+                        let covered = self.locks.cover_row(owner, row, locks.mode(), since);
+                        if !covered.map_err(denied)? {
+                            return Ok((Some(cursor.before(&key)), Then::Yield(key)));
+                        }
+                    }
                     let end = cursor.behind(&key);
                     out.push(FoundRow { key, value, peeked: false });
                     if out.len() >= max {
@@ -342,9 +254,10 @@ impl Txns {
         ahead: &mut ReadAhead,
         out: &mut Vec<FoundRow>,
     ) -> Result<Next> {
-        let owner = self.owner(txn);
-        let (mut cursor, mut held) = (LockCursor::new(txn, range, how), HeldPiece::default());
+        let (owner, mut held) = (self.owner(txn), HeldPiece::default());
+        let mut cursor = LockCursor::new(txn, owner, range, how);
         let locks_range = cursor.how.locks.range;
+        let cancelled = || txn.cancel_flag().is_some_and(CancelFlag::is_set);
         loop {
             // A scan that locks the range reads all of it.
             if !locks_range && self.skip_cleared(&mut cursor) {
@@ -352,22 +265,18 @@ impl Txns {
             }
             let page = cursor.leaf(&self.store, ahead)?;
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
-            if locks_range && *since == ScanStart::NotStarted {
-                let writers =
-                    self.locks.let_writers_pass(owner, cursor.in_sight(leaf), since, how.rules.wait);
-                if let Some(writers) = writers.map_err(denied)? {
-                    drop(page);
-                    self.wait_for_writers(txn, writers, since)?;
-                    continue;
-                }
+            if let Some(writers) = self.writers_before(&cursor, leaf, since)? {
+                drop(page);
+                self.wait_for_writers(txn, writers, since)?;
+                continue;
             }
-            let (end, then) = self.lock_leaf(&cursor, leaf, &mut marks, out)?;
-            let stopped = match locks_range {
-                true => {
+            let (end, then) = self.lock_leaf(&mut cursor, leaf, *since, &mut marks, out)?;
+            let stopped = match cursor.ranges.filter(|mode| mode.gaps) {
+                Some(mode) => {
                     let read = cursor.up_to(end.as_deref());
-                    self.locks.cover(owner, read, *since, how.backward).map_err(denied)?
+                    self.locks.cover(owner, read, mode, *since, how.backward).map_err(denied)?
                 }
-                false => None,
+                None => None,
             };
             self.note_marks(cursor.tree, leaf, &marks, || self.store.log.reserved_lsn());
             drop(page);
@@ -379,12 +288,21 @@ impl Txns {
                 continue;
             }
             match then {
+                // The range goes on in the next leaf. A scan that is cancelled ends here.
+                Then::Done(Next::At(fence)) if cursor.grows_rows() && out.is_empty() && !cancelled() => {
+                    cursor.go_on_at(fence);
+                }
                 Then::Done(next) => return Ok(next),
                 Then::WaitOut(conflict, key) => {
                     self.wait_out(txn, cursor.tree, &key, conflict, &mut held)?;
                     cursor.go_on_at(cursor.before(&key));
                 }
+                Then::Yield(key) => {
+                    self.let_writers_take(&cursor, &key, since)?;
+                    cursor.go_on_at(cursor.before(&key));
+                }
                 Then::Peek(key) => {
+                    cursor.leave_out();
                     let behind = cursor.behind(&key);
                     if let Some(value) = self.last_committed(txn, cursor.tree, &key)? {
                         out.push(FoundRow { key, value: Value::Inline(value), peeked: true });

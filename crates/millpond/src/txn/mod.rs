@@ -4,7 +4,7 @@
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database.
 //!
 //! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
-//!   the range itself, [`load`] fills a new tree.
+//!   the range itself, where a [`lock_cursor`] stands, [`load`] fills a new tree.
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
 //!   marks; [`leaf_cache`] saves descents; [`overtaken`] remembers what a transaction has
 //!   changed beyond its snapshot.
@@ -26,6 +26,7 @@ pub(crate) mod history;
 mod leaf_cache;
 pub(crate) mod load;
 pub(crate) mod lock;
+mod lock_cursor;
 pub(crate) mod lock_range;
 mod marks;
 mod overtaken;

@@ -84,7 +84,7 @@ pub(crate) struct Txns {
     pub(crate) streams: Streams,
     /// Committed transactions in history batches; the other fields do not know them any more.
     pub(crate) history: History,
-    pub(super) limits: HistoryLimits,
+    pub(crate) limits: HistoryLimits,
     /// Undo that was fetched from files.
     pub(crate) fetched: PieceCache,
     pub(crate) snapshots: Snapshots,
@@ -462,7 +462,8 @@ pub(crate) fn denied(why: Denied) -> Error {
         Denied::Stopped => Error::Closed,
         Denied::Cancelled => Error::Cancelled,
         Denied::Full => Error::Limit {
-            what: "locks of rows and ranges take all the memory that history_memory_bytes lets them have"
+            what: "locks of rows and ranges take all the memory that the setting lock_memory_bytes lets \
+                   them have"
                 .into(),
         },
     }

@@ -7,7 +7,7 @@ use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
 use crate::buffer::PageWrite;
 use crate::error::{Error, Result};
-use crate::lock::Mode;
+use crate::lock::{KeyState, Mode};
 use crate::mtr::Mtr;
 use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Row, SETTLED, VERSION_BYTES, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
@@ -323,10 +323,14 @@ impl Txns {
         let nothing = changes_nothing(new, present);
         if conflict.is_none() {
             conflict = match nothing {
-                false => conflict_of(self.locks.claim(owner, tree.id, key, rules.wait))?,
+                false => {
+                    let state = if own { KeyState::OwnVersion } else { KeyState::of(present) };
+                    conflict_of(self.locks.claim(owner, tree.id, key, state, rules.wait))?
+                }
                 // A serializable transaction relies on what it has found.
                 true if rules.serializable && !own => {
-                    conflict_of(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
+                    let (state, mode) = (KeyState::of(present), Mode::Shared);
+                    conflict_of(self.locks.enqueue(owner, tree.id, key, state, mode, rules.wait))?
                 }
                 true => None,
             };

@@ -102,7 +102,7 @@ fn locks_may_take_half_of_the_history_memory() {
     let taken = || db.core.engine.txns.locks.bytes();
     let key = |n: u32| n.to_be_bytes();
     let is_full = |error: Error| match error {
-        Error::Limit { what } => assert!(what.contains("history_memory_bytes"), "{what}"),
+        Error::Limit { what } => assert!(what.contains("lock_memory_bytes"), "{what}"),
         other => panic!("{other}"),
     };
     let mut tx = db.begin().unwrap();

@@ -7,7 +7,7 @@ use super::{DIR, Rows, TREE, model, open, put, row, rows};
 use crate::btree::Tree;
 use crate::engine::{Engine, Worker};
 use crate::error::{Error, Result};
-use crate::lock::{Denied, Mode, Wait};
+use crate::lock::{Denied, KeyState, Mode, Wait};
 use crate::options::Options;
 use base::{TreeId, TxnId};
 use metrics::SyncReason;
@@ -310,7 +310,9 @@ fn a_panic_of_an_engine_thread_poisons_the_database_and_wakes_all_waiters() {
     let (one, two) = (TxnId(1_000), TxnId(1_001));
     let locks = &engine.txns.locks;
     let (holder, waiter) = (locks.begin(one), locks.begin(two));
-    let ask = |owner| locks.enqueue(owner, TreeId(9), b"row", Mode::Exclusive, Wait::Until(Duration::MAX));
+    let ask = |owner| {
+        locks.enqueue(owner, TreeId(9), b"row", KeyState::Row, Mode::Exclusive, Wait::Until(Duration::MAX))
+    };
     ask(&holder).unwrap().finish().unwrap();
     let waiting = ask(&waiter).unwrap();
     engine.shared.start(Worker::History, |_, _, _| std::panic::panic_any(ON_PURPOSE)).unwrap();

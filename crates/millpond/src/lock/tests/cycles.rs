@@ -9,7 +9,8 @@ fn who_was_never_awaited_looks_for_no_circle() {
     let table = table();
     let owners: Vec<_> = (1..=300).map(|id| table.begin(TxnId(id))).collect();
     let long = Wait::Until(Duration::from_secs(3600));
-    let request = |owner, row: &[u8]| table.enqueue(owner, TREE, row, Mode::Exclusive, long).unwrap();
+    let request =
+        |owner, row: &[u8]| table.enqueue(owner, TREE, row, KeyState::Row, Mode::Exclusive, long).unwrap();
     let mut places: Vec<_> = owners.iter().map(|owner| request(owner, b"hot")).collect();
     let awaited = |owner: &Arc<Owner>| owner.has_blocked();
     assert_eq!(owners.iter().filter(|owner| awaited(owner)).count(), 1, "only who has the row");
@@ -33,7 +34,10 @@ fn a_circle_is_found_behind_hundreds_of_waiters() {
     let (one, two) = (&owners[0], &owners[1]);
     acquire(&table, one, b"a", Mode::Exclusive, long).unwrap();
     acquire(&table, two, b"b", Mode::Exclusive, long).unwrap();
-    let request = |owner, row: &[u8]| match table.enqueue(owner, TREE, row, Mode::Exclusive, long).unwrap() {
+    let request = |owner, row: &[u8]| match table
+        .enqueue(owner, TREE, row, KeyState::Row, Mode::Exclusive, long)
+        .unwrap()
+    {
         Enqueued::Waiting(ticket) => ticket,
         Enqueued::Granted => panic!("the row is locked"),
     };
@@ -109,15 +113,16 @@ fn every_circle_is_broken_and_nobody_else() {
                         1 => {
                             let mut since = ScanStart::default();
                             let range = KeyRange::new(TREE, &row, None);
-                            let scan = table.let_writers_pass(&owner, range, &mut since, long);
+                            let scan =
+                                table.let_writers_pass(&owner, range, RangeMode::READ, &mut since, long);
                             if let Some(scan) = scan.unwrap() {
                                 scan.wait(&mut since, None).unwrap();
                             }
-                            table.cover(&owner, range, since, false).unwrap();
+                            table.cover(&owner, range, RangeMode::READ, since, false).unwrap();
                             Ok(())
                         }
                         _ => loop {
-                            match table.claim(&owner, TREE, &row, long).unwrap() {
+                            match table.claim(&owner, TREE, &row, KeyState::Row, long).unwrap() {
                                 Enqueued::Granted => {
                                     break acquire(&table, &owner, &row, Mode::Exclusive, long);
                                 }

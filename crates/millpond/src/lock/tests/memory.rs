@@ -65,16 +65,17 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     // What one insertion takes at most: more room for a part and for a list.
     assert!(table.bytes() < MOST + 5_000, "{} bytes", table.bytes());
     assert_eq!(lock(full, Mode::Shared), Err(Denied::Full));
-    let cover =
-        |from: &[u8]| table.cover(&owners[0], KeyRange::new(TREE, from, None), ScanStart::NoYield, false);
+    let cover = |from: &[u8]| {
+        table.cover(&owners[0], KeyRange::new(TREE, from, None), RangeMode::READ, ScanStart::NoYield, false)
+    };
     assert_eq!(cover(&key(full)), Err(Denied::Full));
     assert_eq!(table.keep_written(&owners[0], TREE, &key(full)), Err(Denied::Full));
     // What it has it has, and may make stronger.
     assert_eq!((lock(0, Mode::Shared), lock(1, Mode::Exclusive)), (Ok(()), Ok(())));
     table.keep_written(&owners[0], TREE, &key(2)).unwrap();
     // Writers go on, and wait where they must.
-    table.claim(&owners[1], TREE, &key(full), LONG).unwrap().finish().unwrap();
-    let Ok(Enqueued::Waiting(ticket)) = table.claim(&owners[1], TREE, &key(3), LONG) else {
+    table.claim(&owners[1], TREE, &key(full), KeyState::Row, LONG).unwrap().finish().unwrap();
+    let Ok(Enqueued::Waiting(ticket)) = table.claim(&owners[1], TREE, &key(3), KeyState::Row, LONG) else {
         panic!("locked")
     };
     let request = RowRequest { tree: TREE, key: &key(full), mode: Mode::Exclusive, wait: LONG };
@@ -87,6 +88,30 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     table.release_all(&owners[1]);
     assert_eq!(behind.wait(), Ok(()));
     owners[2..].iter().for_each(|owner| table.release_all(owner));
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+}
+
+/// A range that grows is not refused. A row that no range reaches to is, also if the scan has
+/// passed no row since the last one that it locked: that one may have been released.
+#[test]
+fn a_range_of_rows_grows_where_there_is_no_room_and_no_new_one_begins() {
+    let table = LockTable::new(Arc::<Ticking>::default(), 1);
+    let (filler, scan) = (table.begin(TxnId(1)), table.begin(TxnId(2)));
+    acquire(&table, &filler, b"another's", Mode::Shared, NOW).unwrap();
+    let cover = |key: &[u8], joins| {
+        let row = RangeRow { tree: TREE, key, joins };
+        table.cover_row(&scan, row, Mode::Exclusive, ScanStart::NoYield)
+    };
+    assert_eq!(cover(b"a", Some(b"a")), Err(Denied::Full));
+    table.set_bytes_most(1 << 20);
+    assert_eq!(cover(b"b", None), Ok(true));
+    table.set_bytes_most(1);
+    assert_eq!(cover(b"c", Some(b"b\0")), Ok(true));
+    assert!(table.release_row(&scan, TREE, b"c"));
+    assert_eq!(cover(b"d", Some(b"c\0")), Err(Denied::Full));
+    assert_eq!(cover(b"b", None), Ok(true));
+    table.release_all(&scan);
+    table.release_all(&filler);
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
@@ -119,7 +144,9 @@ fn the_release_of_many_locks_keeps_nobody_waiting() {
         acquire(&table, &owners[0], &key(n), Mode::Exclusive, NOW).unwrap();
     }
     let last = key(LOCKS - 1);
-    let Ok(Enqueued::Waiting(ticket)) = table.enqueue(&owners[1], TREE, &last, Mode::Exclusive, LONG) else {
+    let Ok(Enqueued::Waiting(ticket)) =
+        table.enqueue(&owners[1], TREE, &last, KeyState::Row, Mode::Exclusive, LONG)
+    else {
         panic!("locked")
     };
     // The release as it goes, stopped after what comes first.
@@ -128,8 +155,8 @@ fn the_release_of_many_locks_keeps_nobody_waiting() {
     urgent.iter().for_each(|key| table.release(&owners[0], key));
     assert_eq!(ticket.wait(), Ok(()));
     acquire(&table, &owners[2], &key(LOCKS - 2), Mode::Shared, NOW).unwrap();
-    table.claim(&owners[2], TREE, &key(LOCKS - 3), NOW).unwrap().finish().unwrap();
-    assert!(table.readable(&owners[2], TREE, &key(LOCKS - 2)));
+    table.claim(&owners[2], TREE, &key(LOCKS - 3), KeyState::Row, NOW).unwrap().finish().unwrap();
+    assert!(table.row_is_free(&owners[2], TREE, &key(LOCKS - 2), Mode::Shared, true));
     // The rest finds some gone, and others' in their place.
     table.release_chunks(&owners[0], chunks);
     assert_eq!(acquire(&table, &owners[1], &key(LOCKS - 2), Mode::Exclusive, NOW), Err(Denied::Timeout));

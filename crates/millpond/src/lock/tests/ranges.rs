@@ -401,12 +401,14 @@ proptest! {
             match step {
                 Step::Cover(_, from, to) => {
                     let end = to.as_ref().map(std::slice::from_ref);
-                    table.cover(&owner, KeyRange::new(TREE, &[from], end), ScanStart::NoYield, false).unwrap();
+                    let (first, mode) = ([from], RangeMode::READ);
+                    let range = KeyRange::new(TREE, &first, end);
+                    table.cover(&owner, range, mode, ScanStart::NoYield, false).unwrap();
                     kept.extend((from..to.unwrap_or(KEYS)).map(|key| (id, key)));
                 }
                 Step::Change(_, key) => {
                     let free = !kept.iter().any(|&(other, k)| other != id && k == key);
-                    let claimed = table.claim(&owner, TREE, &[key], Wait::NoWait);
+                    let claimed = table.claim(&owner, TREE, &[key], KeyState::Row, Wait::NoWait);
                     prop_assert_eq!(claimed.is_ok(), free, "T{} and key {}", id, key);
                 }
                 Step::End(_) => {

@@ -3,6 +3,9 @@
 
 use super::*;
 
+/// The lock of a scan that may change what it reads.
+pub(super) const UPDATE: RangeMode = RangeMode { rows: Mode::Exclusive, gaps: true };
+
 /// The lock table of a script, and its transactions by the number in their lines.
 struct Session<'t> {
     table: &'t LockTable,
@@ -16,9 +19,12 @@ struct Session<'t> {
 /// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a`
 /// waits for a writer · `1 scans a..c` begins a scan that lets pending writes pass · `1 keeps a..c`
 /// covers a range (`a..` to the end; `backward` may follow), as that scan, or, without one, letting
-/// no write pass · `1 undoes a` keeps the lock of an undone version · `1 may-read a` · `2
-/// behind-ended 1 X a` as `behind`, when the writer's status is final · `1 works 5` · `1 looks`
-/// searches for deadlocks · `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
+/// no write pass · `1 scans-x a..c` and `1 takes a..c` do so with exclusive locks of the rows · `1
+/// takes-row X a` covers one row without gaps · `1 inserts a` claims a key without a row, and `1 S
+/// a gap` locks one · `1 frees a` releases a row early · `1 may-take a` · `1 undoes a` keeps the
+/// lock of an undone version · `1 may-read a` · `2 behind-ended 1 X a` as `behind`, when the
+/// writer's status is final · `1 works 5` · `1 looks` searches for deadlocks · `1 quits` withdraws
+/// · `1 end` releases all · `show a` · `stop`
 pub(super) fn check(script: &str, expected: &Expect) {
     let table = table();
     let mut session =
@@ -60,10 +66,14 @@ impl<'t> Session<'t> {
             _ => Wait::Until(Duration::from_secs(1)),
         };
         match words[1..] {
-            [lock @ ("X" | "S"), row, ..] => {
-                self.note(id, table.enqueue(&owner, TREE, row.as_bytes(), mode(lock), wait))
+            [lock @ ("X" | "S"), row, ref rest @ ..] => {
+                let state = KeyState::of(rest.first() != Some(&"gap"));
+                self.note(id, table.enqueue(&owner, TREE, row.as_bytes(), state, mode(lock), wait))
             }
-            ["writes", row, ..] => self.note(id, table.claim(&owner, TREE, row.as_bytes(), wait)),
+            [how @ ("inserts" | "writes"), row, ..] => {
+                let state = KeyState::of(how == "writes");
+                self.note(id, table.claim(&owner, TREE, row.as_bytes(), state, wait))
+            }
             [how @ ("behind" | "behind-ended"), writer, lock, row, ..] => {
                 let request = RowRequest { tree: TREE, key: row.as_bytes(), mode: mode(lock), wait };
                 let writer = TxnId(writer.parse().unwrap());
@@ -73,21 +83,31 @@ impl<'t> Session<'t> {
                     Err(denied) => format!("{denied:?}"),
                 }
             }
-            ["scans", range, ..] => {
+            [how @ ("scans" | "scans-x"), range, ..] => {
+                let locks = if how == "scans" { RangeMode::READ } else { UPDATE };
                 let since = self.scans.entry(id).insert_entry(ScanStart::default()).into_mut();
-                match table.let_writers_pass(&owner, bounds(range), since, wait) {
+                match table.let_writers_pass(&owner, bounds(range), locks, since, wait) {
                     Ok(Some(scan)) => self.note(id, Ok(Enqueued::Waiting(scan.into_ticket()))),
                     Ok(None) => "goes on".to_owned(),
                     Err(denied) => format!("{denied:?}"),
                 }
             }
-            ["keeps", range, ref rest @ ..] => {
+            [how @ ("keeps" | "takes"), range, ref rest @ ..] => {
+                let locks = if how == "keeps" { RangeMode::READ } else { UPDATE };
                 let since = *self.scans.entry(id).or_insert(ScanStart::NoYield);
                 let backward = rest == ["backward"];
-                let stopped = table.cover(&owner, bounds(range), since, backward).unwrap();
+                let stopped = table.cover(&owner, bounds(range), locks, since, backward).unwrap();
                 stopped.map_or(String::new(), |key| format!("to {}", String::from_utf8(key).unwrap()))
             }
-            ["may-read", row] => table.readable(&owner, TREE, row.as_bytes()).to_string(),
+            ["takes-row", lock, row, ref joins @ ..] => {
+                let since = *self.scans.entry(id).or_insert(ScanStart::NoYield);
+                takes_row(table, &owner, (mode(lock), row, joins.first()), since)
+            }
+            [how @ ("may-read" | "may-take"), row] => {
+                let mode = if how == "may-read" { Mode::Shared } else { Mode::Exclusive };
+                table.row_is_free(&owner, TREE, row.as_bytes(), mode, true).to_string()
+            }
+            ["frees", row] => table.release_row(&owner, TREE, row.as_bytes()).to_string(),
             _ => {
                 self.act(id, &owner, &words[1..]);
                 String::new()
@@ -138,6 +158,18 @@ impl<'t> Session<'t> {
         });
         out
     }
+}
+
+/// Covers a row, and returns whether that was done and whether its lock is new.
+fn takes_row(
+    table: &LockTable,
+    owner: &Arc<Owner>,
+    (mode, row, joins): (Mode, &str, Option<&&str>),
+    since: ScanStart,
+) -> String {
+    let row = RangeRow { tree: TREE, key: row.as_bytes(), joins: joins.map(|place| place.as_bytes()) };
+    let covered = table.cover_row(owner, row, mode, since).unwrap();
+    format!("{covered}{}", if owner.has_new_lock() { ", new" } else { "" })
 }
 
 fn mode(word: &str) -> Mode {

@@ -164,17 +164,44 @@ impl Tree {
     /// latched. None if it is no longer the leaf of `place`.
     pub(crate) fn leaf_exclude<'s>(&self, page: PageRead<'s>, place: LeafPlace<'_>) -> Option<PageWrite<'s>> {
         let page = page.unlatch().write();
-        let is_there = header::kind(&page) == Some(PageKind::Leaf)
-            && header::tree(&page) == self.id
+        self.is_leaf_at(&page, place).then_some(page)
+    }
+
+    /// Returns the leaf of `place`, latched shared, if it is `guess` and in memory. REQUIRES: no
+    /// latch held.
+    pub(crate) fn leaf_read_guess<'s>(
+        &self,
+        store: &'s Store,
+        guess: PageNo,
+        place: LeafPlace<'_>,
+    ) -> Option<PageRead<'s>> {
+        let page = store.pool.try_pin(guess)?.read();
+        self.is_leaf_at(&page, place).then_some(page)
+    }
+
+    /// As [`Tree::leaf_read_guess`], latched exclusively.
+    pub(crate) fn leaf_write_guess<'s>(
+        &self,
+        store: &'s Store,
+        guess: PageNo,
+        place: LeafPlace<'_>,
+    ) -> Option<PageWrite<'s>> {
+        let page = store.pool.try_pin(guess)?.write();
+        self.is_leaf_at(&page, place).then_some(page)
+    }
+
+    /// Returns whether a latched page is this tree's leaf of `place`, as [`Tree::is_leaf_of`] does.
+    fn is_leaf_at(&self, page: &[u8], place: LeafPlace<'_>) -> bool {
+        header::kind(page) == Some(PageKind::Leaf)
+            && header::tree(page) == self.id
             && match place {
-                LeafPlace::At(key) => Node::new(&page).covers(key),
-                LeafPlace::Below(None) => Node::new(&page).high_fence().is_none(),
+                LeafPlace::At(key) => Node::new(page).covers(key),
+                LeafPlace::Below(None) => Node::new(page).high_fence().is_none(),
                 LeafPlace::Below(Some(to)) => {
-                    let node = Node::new(&page);
+                    let node = Node::new(page);
                     node.low_fence() < to && node.high_fence().is_none_or(|high| to <= high)
                 }
-            };
-        is_there.then_some(page)
+            }
     }
 
     fn read_at<'s>(

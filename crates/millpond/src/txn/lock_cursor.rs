@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::lock::{KeyRange, Owner, RangeMode, RangeRow};
 use crate::page::node::{Key, Leaf};
 use crate::store::Store;
-use base::Lsn;
+use base::{Lsn, PageNo};
 use pace::read_ahead::ReadAhead;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,6 +33,15 @@ pub(super) struct LockCursor<'k> {
 pub(super) enum LatchedLeaf<'s> {
     Shared(PageRead<'s>),
     Exclusive(PageWrite<'s>),
+}
+
+impl LatchedLeaf<'_> {
+    fn page_no(&self) -> PageNo {
+        match self {
+            LatchedLeaf::Shared(page) => page.page_no(),
+            LatchedLeaf::Exclusive(page) => page.page_no(),
+        }
+    }
 }
 
 impl std::ops::Deref for LatchedLeaf<'_> {
@@ -70,16 +79,43 @@ impl<'k> LockCursor<'k> {
     /// transaction's lock, only its change, which is made under the exclusive latch.
     pub(super) fn leaf<'s>(&self, store: &'s Store, ahead: &mut ReadAhead) -> Result<LatchedLeaf<'s>> {
         let exclusive = self.ranges.is_some() && self.how.locks.rows.is_some();
+        let (place, guess) = (self.place(), self.guess());
+        if exclusive {
+            let page = guess.and_then(|guess| self.tree.leaf_write_guess(store, guess, place));
+            if let Some(page) = page {
+                return Ok(LatchedLeaf::Exclusive(page));
+            }
+        } else if let Some(page) = guess.and_then(|guess| self.tree.leaf_read_guess(store, guess, place)) {
+            return Ok(LatchedLeaf::Shared(page));
+        }
         loop {
             let page = self.leaf_shared(store, ahead)?;
             if !exclusive {
                 return Ok(LatchedLeaf::Shared(page));
             }
-            let place =
-                if self.how.backward { LeafPlace::Below(self.to()) } else { LeafPlace::At(&self.from) };
             if let Some(page) = self.tree.leaf_exclude(page, place) {
                 return Ok(LatchedLeaf::Exclusive(page));
             }
+        }
+    }
+
+    fn place(&self) -> LeafPlace<'_> {
+        if self.how.backward { LeafPlace::Below(self.to()) } else { LeafPlace::At(&self.from) }
+    }
+
+    /// Returns the leaf where a scan of the transaction has stopped, if it was here.
+    fn guess(&self) -> Option<PageNo> {
+        let at = if self.how.backward { self.to()? } else { &self.from[..] };
+        self.txn.leaf_cache.get(self.tree, at)
+    }
+
+    /// Remembers the latched leaf for a scan that goes on at the boundary `end`.
+    pub(super) fn keep_guess(&self, page: &LatchedLeaf<'_>, end: Option<&[u8]>) {
+        let leaf = Leaf::new(page);
+        if let Some(end) = end
+            && self.fence(leaf) != Some(end)
+        {
+            self.txn.leaf_cache.set(self.tree, end, page.page_no());
         }
     }
 

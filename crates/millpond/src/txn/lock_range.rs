@@ -279,6 +279,7 @@ impl Txns {
                 None => None,
             };
             self.note_marks(cursor.tree, leaf, &marks, || self.store.log.reserved_lsn());
+            cursor.keep_guess(&page, end.as_deref());
             drop(page);
             if let Some(key) = stopped {
                 drop(then);

@@ -50,6 +50,7 @@ int start(void *place) {
   options.buffer_pool_bytes = settings::buffer_pool_bytes();
   options.redo_capacity_bytes = settings::redo_capacity_bytes();
   options.recovery_target_ms = settings::recovery_target_ms();
+  options.lock_memory_bytes = settings::lock_memory_bytes();
   if (millpond_open(&options, &database) != MILLPOND_RC_OK) {
     sql_print_error("Millpond: the database in %s does not open: %s", options.dir, millpond_error_text());
     return 1;

@@ -23,6 +23,7 @@ ulonglong redo_capacity;
 ulong flush_at_commit;
 ulong counter_lock_mode;
 my_bool protect_pages;
+ulonglong lock_memory;
 char *redo_directory;
 char *doublewrite_directory;
 
@@ -60,6 +61,14 @@ void change_slowly(std::mutex &order, Change change, Store store) {
   int rc = change();
   mysql_mutex_lock(&LOCK_global_system_variables);
   store(rc);
+}
+
+void set_lock_memory(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  ulonglong wanted = *static_cast<const ulonglong *>(save);
+  if (millpond_set_lock_memory_bytes(database, wanted) != MILLPOND_RC_OK) {
+    return stays(thd, "millpond_lock_memory_bytes");
+  }
+  *static_cast<ulonglong *>(var) = wanted;
 }
 
 // A smaller pool may have many pages to write first.
@@ -148,6 +157,10 @@ void warn_if_moved(const char *variable, const char *wanted, const char *is) {
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG,
                               "Memory for cached pages, bytes.", nullptr, set_buffer_pool_size, 128 * MIB,
                               8 * MIB, ULONGLONG_MAX, MIB);
+static MYSQL_SYSVAR_ULONGLONG(lock_memory_bytes, lock_memory, PLUGIN_VAR_RQCMDARG,
+                              "Memory for row locks, bytes; a statement that needs more fails. 0: an eighth of "
+                              "the buffer pool at the start, and at least 256 MiB.",
+                              nullptr, set_lock_memory, 0, 0, ULONGLONG_MAX, 65536);
 static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG,
                           "How long a recovery after a crash may take, seconds. It sizes the redo log.",
                           nullptr, set_recovery_target, 10, 1, 3600, 0);
@@ -183,12 +196,13 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         MYSQL_SYSVAR(autoinc_lock_mode),
-    MYSQL_SYSVAR(doublewrite),        nullptr,
+    MYSQL_SYSVAR(doublewrite),        MYSQL_SYSVAR(lock_memory_bytes),       nullptr,
 };
 
 ulonglong buffer_pool_bytes() { return buffer_pool_size; }
 ulonglong recovery_target_ms() { return recovery_target * 1000ULL; }
 ulonglong redo_capacity_bytes() { return redo_capacity; }
+ulonglong lock_memory_bytes() { return lock_memory; }
 bool doublewrite() { return protect_pages; }
 const char *redo_dir() { return redo_directory; }
 const char *doublewrite_dir() { return doublewrite_directory; }

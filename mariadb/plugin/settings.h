@@ -12,6 +12,7 @@ extern st_mysql_sys_var *variables[];
 ulonglong buffer_pool_bytes();
 ulonglong recovery_target_ms();
 ulonglong redo_capacity_bytes();
+ulonglong lock_memory_bytes();
 bool doublewrite();
 const char *redo_dir();
 const char *doublewrite_dir();

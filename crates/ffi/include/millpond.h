@@ -275,6 +275,8 @@ typedef struct {
   // Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
   // them for good (`millpond_set_doublewrite`).
   uint32_t unsafe_no_doublewrite;
+  // Memory for the locks of rows and ranges.
+  uint64_t lock_memory_bytes;
 } millpond_options;
 
 // Gets a name, or other bytes, of a list. A result other than 0 ends the list.
@@ -481,6 +483,10 @@ int millpond_set_recovery_target(const millpond_db *db, uint64_t ms);
 // Gives the buffer pool another size, bytes, while others use the database. Returns when that is
 // done; after an error the size is as before.
 int millpond_set_buffer_pool_bytes(const millpond_db *db, uint64_t bytes);
+
+// Sets how much memory the locks of rows and ranges may take, bytes; 0: the default. Locks that
+// transactions have stay.
+int millpond_set_lock_memory_bytes(const millpond_db *db, uint64_t bytes);
 
 // Switches the doublewrite on (other than 0) or off (0) while others use the database. Without it
 // a power cut may tear pages, and they are lost. After an error pages are protected as before, or

@@ -41,6 +41,8 @@ pub struct DbOptions {
     /// Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
     /// them for good (`millpond_set_doublewrite`).
     pub unsafe_no_doublewrite: u32,
+    /// Memory for the locks of rows and ranges.
+    pub lock_memory_bytes: u64,
 }
 
 /// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
@@ -78,6 +80,9 @@ unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure>
     }
     if options.history_memory_bytes > 0 {
         all = all.history_memory_bytes(options.history_memory_bytes);
+    }
+    if options.lock_memory_bytes > 0 {
+        all = all.lock_memory_bytes(options.lock_memory_bytes);
     }
     if options.history_disk_bytes > 0 {
         all = all.history_disk_bytes(options.history_disk_bytes);
@@ -186,6 +191,15 @@ pub unsafe extern "C" fn millpond_set_recovery_target(db: *const Db, ms: u64) ->
 pub unsafe extern "C" fn millpond_set_buffer_pool_bytes(db: *const Db, bytes: u64) -> c_int {
     // SAFETY: the handle is null or valid.
     guard_ok(|| Ok(unsafe { shared(db) }?.db.set_buffer_pool_bytes(bytes)?))
+}
+
+/// Sets how much memory the locks of rows and ranges may take, bytes; 0: the default. Locks that
+/// transactions have stay.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_lock_memory_bytes(db: *const Db, bytes: u64) -> c_int {
+    let bytes = Some(bytes).filter(|bytes| *bytes > 0);
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.set_lock_memory_bytes(bytes)?))
 }
 
 /// Switches the doublewrite on (other than 0) or off (0) while others use the database. Without it

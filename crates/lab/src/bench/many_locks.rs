@@ -4,7 +4,9 @@ use super::random::next;
 use super::{figure, joined, median, mib, resident_kib, scratch};
 use crate::failure::{Failure, Outcome};
 use crate::units::parse_time;
-use millpond::{Db, Durability, Isolation, Options, Table, TxnOptions};
+use millpond::{
+    Cursor, Db, Durability, Isolation, LockWait, Options, RowLock, Seek, Table, Transaction, TxnOptions,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,10 @@ the same round, the longest transaction, and, at the end of the phase, the resid
 `lock_bytes` and `locks_held`. One more transaction waits for the row that was locked last; the
 benchmark shows how long after the start of the rollback it got the lock. The last line is the
 median of the shares while the locks were held. Run it with two more processor cores than
-neighbours.";
+neighbours.
+
+With `--scan` the large transaction reads its rows in order with a cursor that locks them, gaps
+included, as a statement of SQL without an index does. Then its locks are one range.";
 
 /// A transaction that locks a million rows, and its neighbours
 #[derive(Debug, clap::Args)]
@@ -34,6 +39,9 @@ pub(crate) struct ManyLocks {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
+    /// A cursor locks the rows, in order
+    #[arg(long)]
+    scan: bool,
     /// How long the phases without a change of the locks take
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = parse_time)]
     seconds: Duration,
@@ -78,7 +86,7 @@ impl ManyLocks {
     pub(crate) fn run(self) -> Outcome {
         let (locks, dir) = (self.locks, scratch()?);
         let mut choices = Options::new();
-        if locks > 1_000_000 {
+        if locks > 1_000_000 && !self.scan {
             // Locks may take half of this.
             choices = choices.history_memory_bytes(locks * 500);
         }
@@ -97,7 +105,8 @@ impl ManyLocks {
             "lock_bytes, MiB",
             "locks_held"
         );
-        let bench = Bench { db: &db, table: &table, shared: &shared, time: self.seconds, first, locks };
+        let (time, scan) = (self.seconds, self.scan);
+        let bench = Bench { db: &db, table: &table, shared: &shared, time, first, locks, scan };
         let shares = std::thread::scope(|scope| {
             let (db, table, shared) = (&db, &table, &shared);
             let start = |n| scope.spawn(move || neighbour(db, table, shared, n));
@@ -119,6 +128,21 @@ struct Bench<'b> {
     time: Duration,
     first: u64,
     locks: u64,
+    scan: bool,
+}
+
+/// Locks `rows` rows from `first` on, in order, and returns how many there were.
+fn scan(tx: &mut Transaction, table: &Table, first: u64, rows: u64) -> millpond::Result<u64> {
+    let mut cursor = Cursor::new(table);
+    cursor.set_bounds(&first.to_be_bytes()[..]..&(first + rows).to_be_bytes()[..]);
+    cursor.set_lock(Some(RowLock::Exclusive), LockWait::Wait);
+    let mut read = 0;
+    let mut found = cursor.seek(tx, Seek::First)?.is_some();
+    while found {
+        read += 1;
+        found = cursor.next(tx)?.is_some();
+    }
+    Ok(read)
 }
 
 impl Bench<'_> {
@@ -148,9 +172,15 @@ impl Bench<'_> {
     /// Runs a round. Returns the share of the neighbours' rate while the locks are held.
     fn round(&self) -> Outcome<f64> {
         let (alone, ()) = self.phase(0, None, || std::thread::sleep(self.time));
-        let mut tx = self.db.begin_with(options())?;
+        let gaps = options().isolation(Isolation::RepeatableRead).current_reads(true);
+        let mut tx = self.db.begin_with(if self.scan { gaps } else { options() })?;
         let keys = || (self.first..self.first + self.locks).map(u64::to_be_bytes);
-        let lock_all = || keys().try_for_each(|key| tx.get_for_update(self.table, &key).map(drop));
+        let lock_all = || match self.scan {
+            true => scan(&mut tx, self.table, self.first, self.locks).map(|rows| {
+                assert_eq!(rows, self.locks);
+            }),
+            false => keys().try_for_each(|key| tx.get_for_update(self.table, &key).map(drop)),
+        };
         self.phase(1, Some(alone), lock_all).1?;
         let (beside, ()) = self.phase(2, Some(alone), || std::thread::sleep(self.time));
         std::thread::scope(|scope| {

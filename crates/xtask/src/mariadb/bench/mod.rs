@@ -12,6 +12,7 @@ mod alter;
 mod cpu;
 mod ideal_log;
 mod idle;
+mod locking;
 mod report;
 mod stats;
 mod sysbench;
@@ -117,6 +118,8 @@ struct Size {
     memory_mib: u64,
     /// Rows of the table that ALTER TABLE copies.
     alter_rows: u64,
+    /// Rows of the table whose rows are locked.
+    locked_rows: u64,
     /// Connections share the threads of a pool.
     pool: bool,
 }
@@ -130,6 +133,7 @@ impl Size {
             pairs: args.pairs.or(args.quick.then_some(2)),
             memory_mib: pick(args.memory, 2048, 256),
             alter_rows: if args.quick { 100_000 } else { 1_000_000 },
+            locked_rows: if args.quick { 50_000 } else { 300_000 },
             pool: args.pool,
         }
     }
@@ -211,6 +215,7 @@ impl Bench<'_> {
                     vec![idle::measure(self.server, workload, self.pairs(workload), self.size)?]
                 }
                 Kind::Alter => vec![alter::measure(self.server, self.pairs(workload), self.size.alter_rows)?],
+                Kind::Locking => locking::measure(self.server, self.pairs(workload), self.size.locked_rows)?,
                 Kind::Space => {
                     space.map(|(ours, theirs)| Value::of_one("bytes", ours, theirs)).into_iter().collect()
                 }

@@ -34,6 +34,11 @@ impl Value {
         Value { ours: one(ours), theirs: one(theirs), ..Value::new(unit) }
     }
 
+    /// Returns the figures of a part of a workload.
+    pub(super) fn of_part(unit: &'static str, part: &'static str) -> Value {
+        Value { part: Some(part), ..Value::new(unit) }
+    }
+
     /// Returns the microseconds of the plugin for a row.
     pub(super) fn of_plugin(part: &'static str, us: f64) -> Value {
         Value { part: Some(part), ours: one(us), ..Value::new("µs a row") }
@@ -94,6 +99,7 @@ impl Row {
     fn judged(&self) -> Option<f64> {
         match self.workload.kind {
             Kind::Cpu | Kind::Idle { .. } => middle(&self.value.ours, |run| run.rate),
+            Kind::Locking => self.value.ratio().map(|ratio| ratio.middle),
             _ if self.workload.must < 1.0 => self.value.ratio().map(|ratio| ratio.high),
             _ => self.value.ratio().map(|ratio| ratio.middle),
         }

@@ -129,7 +129,7 @@ fn transactions(said: &str) -> Option<(f64, f64)> {
 }
 
 /// Returns the processor time that the server has used so far, microseconds.
-fn processor_us(server: &Server) -> Result<f64, String> {
+pub(super) fn processor_us(server: &Server) -> Result<f64, String> {
     ticks_us(&server.process()?, &[11, 12])
 }
 

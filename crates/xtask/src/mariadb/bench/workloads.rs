@@ -11,6 +11,8 @@ pub(super) enum Kind {
     HotRow,
     /// ALTER TABLE to the engine, from a third one.
     Alter,
+    /// Statements that lock all rows of a table.
+    Locking,
     /// The space of the sysbench tables as they were made.
     Space,
     /// The processor time of the plugin for a row, the engine left out.
@@ -20,7 +22,7 @@ pub(super) enum Kind {
 impl Kind {
     /// Tells whether it needs the sysbench tables of both engines.
     pub(super) fn uses_tables(&self) -> bool {
-        !matches!(self, Kind::HotRow | Kind::Alter)
+        !matches!(self, Kind::HotRow | Kind::Alter | Kind::Locking)
     }
 }
 
@@ -139,6 +141,17 @@ pub(super) const ALL: &[Workload] = &[
         pairs: 3,
         must: 1.2,
         aim: 2.0,
+        beside: None,
+        durable_writes: false,
+    },
+    Workload {
+        name: "locking",
+        kind: Kind::Locking,
+        clients: 1,
+        pairs: PAIRS,
+        // At most one and a half times InnoDB's processor time.
+        must: 0.67,
+        aim: 1.0,
         beside: None,
         durable_writes: false,
     },

@@ -9,7 +9,8 @@
 //! `millpond` that need a server, also against another [`release`], [`serve`] those of its
 //! dashboard; [`steps`] is what these share; [`own_load`] measures what the program costs a server.
 //! [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other tests with
-//! InnoDB and with Millpond, [`proof`] says how much of these runs by itself, and [`mod@bench`]
+//! InnoDB and with Millpond, [`programs`] does so with the tests of programs that use a database,
+//! [`proof`] says how much of these runs by itself, and [`mod@bench`]
 //! measures. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
@@ -24,6 +25,7 @@ mod lab;
 mod layout;
 mod own_load;
 mod packages;
+mod programs;
 mod proof;
 mod release;
 mod reports;
@@ -59,7 +61,7 @@ pub(crate) enum Command {
         /// Its directory
         dir: PathBuf,
     },
-    /// Run the plugin's tests, and a share of the four commands that compare it with others
+    /// Run the plugin's tests, and a share of the commands that compare it with others
     Test {
         /// Only this part
         #[arg(long)]
@@ -67,7 +69,7 @@ pub(crate) enum Command {
         /// Of the scripts only this one, and nothing else
         #[arg(long, conflicts_with_all = ["only", "all"])]
         script: Option<String>,
-        /// Suites, compare, collations and adapted whole: hours
+        /// All that compares with InnoDB whole: hours
         #[arg(long)]
         all: bool,
     },

@@ -4,7 +4,7 @@
 //! Each of them is a command of its own, which this module prints, so that a failure can be looked
 //! at alone.
 
-use super::{adapted, compare, suites};
+use super::{adapted, compare, programs, suites};
 use crate::ci;
 use clap::{Parser, Subcommand};
 
@@ -24,6 +24,8 @@ pub(crate) enum Proof {
     },
     /// Run MariaDB's own tests with InnoDB, then with Millpond, and compare what they print
     Adapted(adapted::Options),
+    /// Run the tests of SQLAlchemy and Django on InnoDB and on Millpond and compare how each ends
+    Programs(programs::Options),
 }
 
 /// How much is run.
@@ -61,7 +63,14 @@ fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
             &["collations", &seed, "--share=13"],
             &["adapted", &seed, "--share=1/6"],
         ],
-        Amount::All => &[&["suites"], &["plans"], &["compare", &seed], &["collations", &seed], &["adapted"]],
+        Amount::All => &[
+            &["suites"],
+            &["plans"],
+            &["compare", &seed],
+            &["collations", &seed],
+            &["adapted"],
+            &["programs"],
+        ],
     };
     proofs.iter().map(|words| words.iter().map(|&word| word.to_owned()).collect()).collect()
 }
@@ -101,6 +110,7 @@ impl Proof {
             Proof::Plans(args) => compare::plans(args),
             Proof::Suites { tests } => suites::run(tests),
             Proof::Adapted(options) => adapted::run(options),
+            Proof::Programs(options) => programs::run(options),
         }
     }
 }

@@ -18,7 +18,7 @@ const MEMORY: &str = "/dev/shm";
 const MEMORY_KIB_MIN: u64 = 4 << 20;
 
 /// Returns where trees are made: where the environment says, else in memory if there is room.
-fn place() -> PathBuf {
+pub(super) fn place() -> PathBuf {
     let free = || output(Command::new("df").args(["--output=avail", MEMORY])).ok();
     let free_kib = || free()?.lines().last()?.trim().parse::<u64>().ok();
     let is_roomy = || free_kib().is_some_and(|kib| kib >= MEMORY_KIB_MIN);

@@ -94,7 +94,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// FNV-1a of the seed and the name, with its bits mixed once more.
-fn hash(name: &str, seed: u64) -> u64 {
+pub(in crate::mariadb) fn hash(name: &str, seed: u64) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for byte in name.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);

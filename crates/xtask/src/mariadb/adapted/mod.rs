@@ -19,6 +19,7 @@ mod text;
 use super::packages::install;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
+pub(super) use choose::hash;
 use choose::{reasons, suite_dir};
 use listed::Listed;
 use results::Relation;
@@ -52,7 +53,7 @@ pub(crate) struct Options {
     again: bool,
 }
 
-fn share(text: &str) -> Result<(u64, u64), String> {
+pub(super) fn share(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
     parts.filter(|&(n, m)| n >= 1 && n <= m).ok_or_else(|| "a share is N/M, as 1/20".to_owned())
 }

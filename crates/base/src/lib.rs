@@ -10,6 +10,7 @@ pub mod check;
 pub mod codec;
 pub mod crc;
 pub mod ids;
+pub mod key_order;
 pub mod memory;
 pub mod prefetch;
 pub mod prng;

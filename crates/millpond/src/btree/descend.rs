@@ -2,6 +2,7 @@
 //! released (latch coupling).
 
 use base::PageNo;
+use base::key_order::order;
 use metrics::M;
 
 use super::ahead::LeafReads;
@@ -29,8 +30,8 @@ impl Seek<'_> {
     fn is_right_of(self, node: &Node<'_>) -> bool {
         let Some(high) = node.high_fence() else { return false };
         match self {
-            Seek::At(key) => key >= high,
-            Seek::Before(key) => key > high,
+            Seek::At(key) => order(key, high).is_ge(),
+            Seek::Before(key) => order(key, high).is_gt(),
             Seek::Last => true,
         }
     }

@@ -16,6 +16,7 @@ use super::descend::Seek;
 use crate::buffer::{PageRead, Stamp};
 use crate::page::node::{Inner, common_prefix};
 use base::PageNo;
+use base::key_order::order;
 use std::cell::RefCell;
 
 /// Slots for copies in each thread. Roots that share a slot replace each other's copies.
@@ -107,7 +108,7 @@ impl RootCopy {
     /// number of the child to go to.
     fn below(&self, key: &[u8], equal_too: bool) -> usize {
         let n = self.prefix.len().min(key.len());
-        match key[..n].cmp(&self.prefix[..n]) {
+        match order(&key[..n], &self.prefix[..n]) {
             std::cmp::Ordering::Less => return 0,
             std::cmp::Ordering::Equal if n < self.prefix.len() => return 0,
             std::cmp::Ordering::Equal => {}
@@ -125,8 +126,8 @@ impl RootCopy {
         let (mut low, mut high) = (low, low + same);
         while low < high {
             let mid = low.midpoint(high);
-            let order = self.rest(mid).cmp(rest);
-            if order.is_lt() || equal_too && order.is_eq() {
+            let below = order(self.rest(mid), rest);
+            if below.is_lt() || equal_too && below.is_eq() {
                 low = mid + 1;
             } else {
                 high = mid;

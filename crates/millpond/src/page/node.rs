@@ -35,7 +35,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48};
-use base::{PageNo, TxnId};
+use base::{PageNo, TxnId, key_order::order};
 
 use super::header::HEADER_BYTES;
 use super::{PAGE_SIZES, inline_limit, max_key};
@@ -212,9 +212,9 @@ impl<'a> Key<'a> {
     #[must_use]
     pub(crate) fn cmp(&self, other: &[u8]) -> Ordering {
         let n = self.prefix.len().min(other.len());
-        match self.prefix[..n].cmp(&other[..n]) {
+        match order(&self.prefix[..n], &other[..n]) {
             Ordering::Equal if n < self.prefix.len() => Ordering::Greater,
-            Ordering::Equal => self.suffix.cmp(&other[n..]),
+            Ordering::Equal => order(self.suffix, &other[n..]),
             unequal => unequal,
         }
     }
@@ -319,14 +319,14 @@ impl<'a> Node<'a> {
     #[inline]
     #[must_use]
     pub(super) fn below_high(&self, key: &[u8]) -> bool {
-        self.high_fence().is_none_or(|high| key < high)
+        self.high_fence().is_none_or(|high| order(key, high).is_lt())
     }
 
     /// Returns whether `key` belongs here.
     #[inline]
     #[must_use]
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
-        self.low_fence() <= key && self.below_high(key)
+        order(self.low_fence(), key).is_le() && self.below_high(key)
     }
 
     /// Returns the common prefix of all keys here.
@@ -402,7 +402,7 @@ impl<'a> Node<'a> {
     /// decides.
     #[inline]
     pub(super) fn order(&self, i: u16, suffix: &[u8]) -> Ordering {
-        self.head(i).cmp(&head_of(suffix)).then_with(|| self.suffix(i).cmp(suffix))
+        self.head(i).cmp(&head_of(suffix)).then_with(|| order(self.suffix(i), suffix))
     }
 
     /// Returns the key of entry `i`.
@@ -421,7 +421,7 @@ impl<'a> Node<'a> {
     fn search_from(&self, first: u16, key: &[u8]) -> Result<u16, u16> {
         let prefix = self.prefix();
         let n = prefix.len().min(key.len());
-        match key[..n].cmp(&prefix[..n]) {
+        match order(&key[..n], &prefix[..n]) {
             Ordering::Less => return Err(first),
             Ordering::Equal if n < prefix.len() => return Err(first),
             Ordering::Equal => {}
@@ -438,7 +438,7 @@ impl<'a> Node<'a> {
         }
         // Probably the entry that is searched for, and its reader needs all of it.
         base::prefetch::to_read(self.entry(at), PREFETCHED_LINES);
-        match self.suffix(at).cmp(suffix) {
+        match order(self.suffix(at), suffix) {
             Ordering::Equal => Ok(at),
             Ordering::Greater => Err(at),
             Ordering::Less => self.search_equal_heads(at + 1, head, suffix),
@@ -452,7 +452,7 @@ impl<'a> Node<'a> {
         let (mut lo, mut hi) = (first, first + same);
         while lo < hi {
             let mid = lo.midpoint(hi);
-            match self.suffix(mid).cmp(suffix) {
+            match order(self.suffix(mid), suffix) {
                 Ordering::Less => lo = mid + 1,
                 Ordering::Greater => hi = mid,
                 Ordering::Equal => return Ok(mid),

@@ -29,6 +29,7 @@ const TINY: &[&str] = &[
     "long-snapshot --seconds 0.3 --writers 1 --durable",
     "long-values --value 1MiB --values 2 --pool 32MiB",
     "many-locks --locks 500 --rounds 1 --seconds 0.1",
+    "many-locks --locks 500 --rounds 1 --seconds 0.1 --scan",
     "memory-peak --rows 2000",
     "queue --seconds 1",
     "replaced-values --seconds 0.5 --snapshot 0.1 --writers 2",

@@ -122,6 +122,9 @@ pub enum Bug {
     ReleaseUnasked,
     /// A scan passes a writer who has waited since before it began.
     ScanPasses,
+    /// A scan that locks ranges latches its leaf shared, so a request for a row's own lock passes
+    /// it.
+    ScanLatchedShared,
     /// A checkpoint lists the counters of tables as they were at the opening, so a counter goes
     /// back once the log before the checkpoint is not read any more.
     CounterUnlisted,
@@ -219,6 +222,7 @@ impl Bug {
         Bug::SharedFreedWhole,
         Bug::ReleaseUnasked,
         Bug::ScanPasses,
+        Bug::ScanLatchedShared,
         Bug::CounterUnlisted,
         Bug::FreedPagesNamed,
         Bug::FilesBelowCounted,

@@ -3,11 +3,12 @@
 
 use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, survives};
 use crate::subject::{
-    Database, EntryChange, EntryOp, Fail, How, Result, RowList, Shape, Subject, TableChange, Tx,
+    Database, EntryChange, EntryOp, Fail, How, LockRows, Result, RowList, Shape, Subject, TableChange, Tx,
 };
 use base::prng::Prng;
 use base::sync::{Mutex, spawn};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::fault::FaultDisk;
@@ -465,6 +466,11 @@ impl Txn {
     /// Locks a row and reads its newest value.
     pub fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.get_for_update(table, key)
+    }
+
+    /// Reads rows whose keys are in `keys`, and locks them.
+    pub fn lock_rows(&mut self, table: &str, keys: Range<&[u8]>, how: LockRows) -> Result<RowList> {
+        self.inner.lock_rows(table, keys, how)
     }
 
     /// Inserts a row. Returns false if the key exists already.

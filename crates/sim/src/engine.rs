@@ -1,15 +1,15 @@
 //! The engine as a subject.
 
 use crate::subject::{
-    self, Copies, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx,
+    self, Copies, Database, Durability, Fail, How, Isolation, LockRows, Result, RowList, Shape, Subject, Tx,
 };
 use base::sync::{Parker, Unparker};
 use millpond::sim::{Sizes, open, set_frames, sized};
 use millpond::{
-    CounterStep, Db, Doublewrite, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint,
-    Table, TableChange, Transaction, TxnOptions,
+    CounterStep, Cursor, Db, Doublewrite, EntryChange, EntryOp, Error, LockWait, Options, RowLock,
+    RowOutcome, Savepoint, Table, TableChange, Transaction, TxnOptions,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -249,6 +249,19 @@ impl Tx for EngineTx {
     fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool> {
         let table = self.table(table)?;
         self.tx.delete(&table, key).map_err(fail)
+    }
+    fn lock_rows(&mut self, table: &str, keys: Range<&[u8]>, how: LockRows) -> Result<RowList> {
+        let mut cursor = Cursor::new(&self.table(table)?);
+        cursor.set_bounds(keys);
+        let lock = if how.exclusive { RowLock::Exclusive } else { RowLock::Shared };
+        cursor.set_lock(Some(lock), if how.skip { LockWait::SkipLocked } else { LockWait::Wait });
+        let mut shown = RowList::new();
+        while shown.len() < how.most {
+            let next = if how.backward { cursor.prev(&mut self.tx) } else { cursor.next(&mut self.tx) };
+            let Some((key, value)) = next.map_err(fail)? else { break };
+            shown.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(shown)
     }
     fn scan(&self, table: &str) -> Result<RowList> {
         let table = self.table(table)?;

@@ -2,6 +2,7 @@
 //! errors grouped by what the caller does about them.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
@@ -118,6 +119,19 @@ pub enum EntryOp {
     Put(Vec<u8>),
     /// The entry is deleted if it exists.
     Delete,
+}
+
+/// A scan that locks the rows that it shows.
+#[derive(Clone, Copy, Debug)]
+pub struct LockRows {
+    /// For update, not for share.
+    pub exclusive: bool,
+    /// From the last row to the first.
+    pub backward: bool,
+    /// Rows that others have are left out.
+    pub skip: bool,
+    /// It ends after so many rows.
+    pub most: usize,
 }
 
 /// The error of a call that only the engine has.
@@ -289,6 +303,10 @@ pub trait Tx: Send {
     fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool>;
     /// Reads all rows of a table.
     fn scan(&self, table: &str) -> Result<RowList>;
+    /// Reads rows of a table whose keys are in `keys`, and locks them. Only the engine does that.
+    fn lock_rows(&mut self, _table: &str, _keys: Range<&[u8]>, _how: LockRows) -> Result<RowList> {
+        only_the_engine()
+    }
     /// Changes several entries as one row: all or none. Returns the place of the insert that found
     /// its key, if there is one. Only the engine does that.
     fn change_row(&mut self, _changes: &[EntryChange]) -> Result<Option<usize>> {

@@ -115,6 +115,15 @@ fn a_missing_lock_is_found() {
     }
 }
 
+/// A scan for share and a lookup for update both got a row: the scan looked for other locks before
+/// the lookup had entered its own, and added its range after the lookup had looked for ranges.
+#[test]
+fn a_row_that_a_scan_and_a_lookup_both_lock_is_found() {
+    let done = explore_with(Bug::ScanLatchedShared.flag(), find("locking-scans"), 2_000);
+    let finding = done.findings.first().expect("it was not found");
+    assert!(finding.to_string().contains("is locked by two transactions"), "{finding}");
+}
+
 /// Bugs on a full disk or at an unreadable page show in the running database as well.
 #[test]
 fn a_rollback_that_half_happens_or_stops_everything_is_found() {

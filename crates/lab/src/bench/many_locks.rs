@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const OWN_ROWS: u64 = 10_000;
-const PHASES: [&str; 4] = ["alone", "it locks", "it holds", "it releases"];
+const PHASES: [&str; 5] = ["alone", "it locks", "it holds", "it releases", "it only reads"];
 
 const NOTES: &str = "\
 How much does such a transaction slow down others, and how much memory does it take and free? Each
@@ -27,7 +27,9 @@ median of the shares while the locks were held. Run it with two more processor c
 neighbours.
 
 With `--scan` the large transaction reads its rows in order with a cursor that locks them, gaps
-included, as a statement of SQL without an index does. Then its locks are one range.";
+included, as a statement of SQL without an index does. Then its locks are one range. A fifth phase
+reads the same rows with a cursor that locks nothing: what the neighbours lose there is the
+processor's time and caches, and no lock's work. One more line compares both.";
 
 /// A transaction that locks a million rows, and its neighbours
 #[derive(Debug, clap::Args)]
@@ -55,8 +57,8 @@ struct Shared {
     phase: AtomicUsize,
     stop: AtomicBool,
     /// By phase: transactions, and the longest of them, microseconds.
-    done: [AtomicU64; 4],
-    longest_us: [AtomicU64; 4],
+    done: [AtomicU64; PHASES.len()],
+    longest_us: [AtomicU64; PHASES.len()],
 }
 
 fn options() -> TxnOptions {
@@ -107,16 +109,25 @@ impl ManyLocks {
         );
         let (time, scan) = (self.seconds, self.scan);
         let bench = Bench { db: &db, table: &table, shared: &shared, time, first, locks, scan };
+        if scan {
+            // The first scan of a table reads its pages from the file.
+            bench.scan(&mut db.begin_with(options().isolation(Isolation::RepeatableRead))?, None)?;
+        }
         let shares = std::thread::scope(|scope| {
             let (db, table, shared) = (&db, &table, &shared);
             let start = |n| scope.spawn(move || neighbour(db, table, shared, n));
             let threads: Vec<_> = (0..self.neighbours).map(start).collect();
-            let shares = (0..self.rounds).map(|_| bench.round()).collect::<Outcome<Vec<f64>>>();
+            let shares = (0..self.rounds).map(|_| bench.round()).collect::<Outcome<Vec<Shares>>>();
             shared.stop.store(true, Ordering::Relaxed);
             threads.into_iter().try_for_each(joined)?;
             shares
         })?;
-        say!("with {locks} locks held, the neighbours keep {:.2} of their rate", median(shares));
+        let middle = |share: fn(&Shares) -> f64| median(shares.iter().map(share).collect());
+        say!("with {locks} locks held, the neighbours keep {:.2} of their rate", middle(|all| all.holds));
+        if scan {
+            let beside = middle(|all| all.locks / all.reads.unwrap_or(f64::NAN));
+            say!("beside the scan that locks they keep {beside:.2} of their rate beside one that only reads");
+        }
         Ok(())
     }
 }
@@ -131,21 +142,31 @@ struct Bench<'b> {
     scan: bool,
 }
 
-/// Locks `rows` rows from `first` on, in order, and returns how many there were.
-fn scan(tx: &mut Transaction, table: &Table, first: u64, rows: u64) -> millpond::Result<u64> {
-    let mut cursor = Cursor::new(table);
-    cursor.set_bounds(&first.to_be_bytes()[..]..&(first + rows).to_be_bytes()[..]);
-    cursor.set_lock(Some(RowLock::Exclusive), LockWait::Wait);
-    let mut read = 0;
-    let mut found = cursor.seek(tx, Seek::First)?.is_some();
-    while found {
-        read += 1;
-        found = cursor.next(tx)?.is_some();
-    }
-    Ok(read)
+/// What the neighbours keep of their rate in a round, while the large transaction is in a phase.
+struct Shares {
+    locks: f64,
+    holds: f64,
+    /// While it reads the same rows without locks.
+    reads: Option<f64>,
 }
 
 impl Bench<'_> {
+    /// Reads all rows in order, and locks them if `lock` says so.
+    fn scan(&self, tx: &mut Transaction, lock: Option<RowLock>) -> millpond::Result<()> {
+        let mut cursor = Cursor::new(self.table);
+        let end = self.first + self.locks;
+        cursor.set_bounds(&self.first.to_be_bytes()[..]..&end.to_be_bytes()[..]);
+        cursor.set_lock(lock, LockWait::Wait);
+        let mut read = 0;
+        let mut found = cursor.seek(tx, Seek::First)?.is_some();
+        while found {
+            read += 1;
+            found = cursor.next(tx)?.is_some();
+        }
+        assert_eq!(read, self.locks, "the scan has not read all rows");
+        Ok(())
+    }
+
     /// Runs `work` as a phase. Returns the neighbours' rate meanwhile.
     fn phase<T>(&self, number: usize, alone: Option<f64>, work: impl FnOnce() -> T) -> (f64, T) {
         self.shared.done[number].store(0, Ordering::Relaxed);
@@ -169,19 +190,17 @@ impl Bench<'_> {
         (rate, result)
     }
 
-    /// Runs a round. Returns the share of the neighbours' rate while the locks are held.
-    fn round(&self) -> Outcome<f64> {
+    fn round(&self) -> Outcome<Shares> {
         let (alone, ()) = self.phase(0, None, || std::thread::sleep(self.time));
         let gaps = options().isolation(Isolation::RepeatableRead).current_reads(true);
         let mut tx = self.db.begin_with(if self.scan { gaps } else { options() })?;
         let keys = || (self.first..self.first + self.locks).map(u64::to_be_bytes);
         let lock_all = || match self.scan {
-            true => scan(&mut tx, self.table, self.first, self.locks).map(|rows| {
-                assert_eq!(rows, self.locks);
-            }),
+            true => self.scan(&mut tx, Some(RowLock::Exclusive)),
             false => keys().try_for_each(|key| tx.get_for_update(self.table, &key).map(drop)),
         };
-        self.phase(1, Some(alone), lock_all).1?;
+        let (locking, locked) = self.phase(1, Some(alone), lock_all);
+        locked?;
         let (beside, ()) = self.phase(2, Some(alone), || std::thread::sleep(self.time));
         std::thread::scope(|scope| {
             let last = scope.spawn(|| {
@@ -200,6 +219,15 @@ impl Bench<'_> {
             );
             Ok::<_, Failure>(())
         })?;
-        Ok(beside / alone)
+        let reading = self.scan.then(|| self.read(alone)).transpose()?;
+        Ok(Shares { locks: locking / alone, holds: beside / alone, reads: reading.map(|rate| rate / alone) })
+    }
+
+    /// Reads the rows without locks. Returns the neighbours' rate meanwhile.
+    fn read(&self, alone: f64) -> Outcome<f64> {
+        let mut tx = self.db.begin_with(options().isolation(Isolation::RepeatableRead))?;
+        let (rate, read) = self.phase(4, Some(alone), || self.scan(&mut tx, None));
+        read?;
+        Ok(rate)
     }
 }

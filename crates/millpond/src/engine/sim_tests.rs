@@ -203,6 +203,7 @@ const BEYOND: &[Bug] = &[
     Bug::SharedFreedWhole,
     Bug::ReleaseUnasked,
     Bug::ScanPasses,
+    Bug::ScanLatchedShared,
     Bug::CounterUnlisted,
     Bug::FreedPagesNamed,
     Bug::RedoNotDirty,

@@ -9,6 +9,7 @@ use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::Result;
 use crate::lock::{KeyRange, Owner, RangeMode, RangeRow};
 use crate::page::node::{Key, Leaf};
+use crate::planted::{Bug, planted};
 use crate::store::Store;
 use base::{Lsn, PageNo};
 use pace::read_ahead::ReadAhead;
@@ -78,7 +79,8 @@ impl<'k> LockCursor<'k> {
     /// rows before the range is added. The range of a plain read need not exclude another
     /// transaction's lock, only its change, which is made under the exclusive latch.
     pub(super) fn leaf<'s>(&self, store: &'s Store, ahead: &mut ReadAhead) -> Result<LatchedLeaf<'s>> {
-        let exclusive = self.ranges.is_some() && self.how.locks.rows.is_some();
+        let exclusive =
+            self.ranges.is_some() && self.how.locks.rows.is_some() && !planted(Bug::ScanLatchedShared);
         let (place, guess) = (self.place(), self.guess());
         if exclusive {
             let page = guess.and_then(|guess| self.tree.leaf_write_guess(store, guess, place));

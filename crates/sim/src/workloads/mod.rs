@@ -7,6 +7,7 @@ mod growth;
 mod history;
 mod lives;
 mod load;
+mod locking;
 mod schema;
 mod serial;
 mod several;
@@ -192,6 +193,12 @@ pub const ALL: &[Workload] = &[
     w("hot-row", "a hundred transactions lock the same row", SMALL, waiters::one_row),
     w("hot-rows", "a hundred transactions lock two of four rows in any order", SMALL, waiters::cycles),
     w("hot-ranges", "writers beside scanners that always lock their range", SMALL, waiters::ranges),
+    w(
+        "locking-scans",
+        "scans that lock rows and gaps beside lookups, inserts and deletes",
+        SMALL,
+        locking::scans,
+    ),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w(
         "spilled",

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::{Cursor, LockWait, RowLock, Seek};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// More rows than a transaction locks one by one.
 const MANY: u32 = 12_000;
@@ -274,38 +273,6 @@ fn no_update_is_lost_between_scans_that_lock() {
         rows += 1;
     }
     assert_eq!((rows, added), (ROWS, 4 * rounds));
-}
-
-/// A scan for share and a lookup for update each read a row under a latch that the other may hold
-/// too. They once both got the row's lock: the scan looked for other transactions' locks before the
-/// lookup had entered its own, and added its range after the lookup had looked for ranges.
-#[test]
-fn a_row_is_not_locked_for_share_by_a_scan_and_for_update_by_a_lookup() {
-    const ROWS: u32 = 200;
-    let (db, table) = filled(ROWS);
-    let [readers, writers] = [(); 2].map(|()| [const { AtomicU32::new(0) }; ROWS as usize]);
-    let begin = || db.begin_with(with_gaps().lock_wait(Duration::from_secs(60))).unwrap();
-    std::thread::scope(|scope| {
-        let scans = scope.spawn(|| {
-            for round in 0..2_000 {
-                let mut tx = begin();
-                assert_eq!(scan(&mut tx, &table, RowLock::Shared, round % 2 == 1), ROWS);
-                readers.iter().for_each(|row| row.store(1, Ordering::SeqCst));
-                let both = writers.iter().position(|row| row.load(Ordering::SeqCst) > 0);
-                readers.iter().for_each(|row| row.store(0, Ordering::SeqCst));
-                assert_eq!(both, None, "the row is locked by both");
-            }
-        });
-        let mut n = 0;
-        while !scans.is_finished() {
-            n = (n + 67) % ROWS;
-            let mut tx = begin();
-            assert!(tx.get_for_update(&table, &key(10 * n)).unwrap().is_some());
-            writers[n as usize].store(1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_micros(200));
-            writers[n as usize].store(0, Ordering::SeqCst);
-        }
-    });
 }
 
 fn add_to_all(tx: &mut Transaction, table: &Table, backward: bool) -> crate::Result<()> {

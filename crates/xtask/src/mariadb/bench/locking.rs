@@ -1,10 +1,12 @@
-//! Statements that lock all rows of a table: how many a second of the server's processor time. What
-//! their neighbours keep of their rate is shown by `millpond bench many-locks --scan`.
+//! Statements that lock all rows of a table: how many a second of the server's processor time, and
+//! what a client that changes rows of another table keeps of its rate beside them.
+//! `millpond bench many-locks --scan` shows the same of the crate.
 
 use super::super::output;
 use super::super::server::Server;
 use super::report::Value;
-use super::sysbench::{Run, processor_us, settle};
+use super::sysbench::{self, Data, Run, processor_us, settle};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// The statements, by what they are called. Each begins a transaction of its own, and is rolled
@@ -15,6 +17,11 @@ const STATEMENTS: [(&str, &str); 4] = [
     ("update of no row", "UPDATE rows_ SET c = 'x' WHERE b = -1"),
     ("insert select", "INSERT INTO target SELECT * FROM rows_"),
 ];
+
+/// What the neighbour changes.
+const NEIGHBOUR: Data = Data { tables: 1, rows: 10_000 };
+/// How long the neighbour is measured, alone and beside a statement.
+const NEIGHBOUR_SECONDS: u64 = 5;
 
 fn sql(server: &Server, engine: &str, statement: &str) -> Result<(), String> {
     let database = format!("--database={}", database(engine));
@@ -47,10 +54,57 @@ pub(super) fn measure(server: &Server, pairs: usize, rows: u64) -> Result<Vec<Va
         }
         values.push(value);
     }
+    values.push(neighbours(server, pairs)?);
     for engine in ["Millpond", "InnoDB"] {
-        output(server.client().args(["--execute", &format!("DROP DATABASE {}", database(engine))]))?;
+        for database in [database(engine), neighbour(engine)] {
+            output(server.client().args(["--execute", &format!("DROP DATABASE {database}")]))?;
+        }
     }
     Ok(values)
+}
+
+fn neighbour(engine: &str) -> String {
+    format!("neighbour_{}", engine.to_lowercase())
+}
+
+/// Measures what a client that changes rows of another table keeps of its rate while a statement
+/// locks all rows, is rolled back and begins again.
+fn neighbours(server: &Server, pairs: usize) -> Result<Value, String> {
+    for engine in ["Millpond", "InnoDB"] {
+        sysbench::make(server, engine, &neighbour(engine), NEIGHBOUR)?;
+    }
+    let mut value = Value::of_part("per cent", "neighbour keeps");
+    for pair in 0..pairs {
+        for engine in in_turn(pair) {
+            settle(server)?;
+            let rate = || sysbench::updates(server, &neighbour(engine), NEIGHBOUR, NEIGHBOUR_SECONDS);
+            let alone = rate()?;
+            value.add(engine, Run::of_rate(100.0 * beside_locks(server, engine, rate)? / alone));
+        }
+    }
+    Ok(value)
+}
+
+/// Returns what `measured` does while another client locks all rows again and again.
+fn beside_locks(
+    server: &Server,
+    engine: &str,
+    measured: impl Fn() -> Result<f64, String>,
+) -> Result<f64, String> {
+    let over = AtomicBool::new(false);
+    let transaction = format!("BEGIN; {}; ROLLBACK", STATEMENTS[1].1);
+    std::thread::scope(|scope| {
+        let locks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                sql(server, engine, &transaction)?;
+            }
+            Ok::<_, String>(())
+        });
+        let rate = measured();
+        over.store(true, Ordering::Relaxed);
+        locks.join().map_err(|_| "a thread panicked")??;
+        rate
+    })
 }
 
 fn in_turn(pair: usize) -> [&'static str; 2] {

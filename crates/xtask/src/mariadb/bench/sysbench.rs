@@ -108,10 +108,21 @@ pub(super) fn run(
     let before = (processor_us(server)?, clients_us()?);
     let said = output(program.arg("run"))?;
     let (server_us, client_us) = (processor_us(server)? - before.0, clients_us()? - before.1);
-    let (count, rate) = transactions(&said).ok_or_else(|| format!("sysbench prints no rate: {said}"))?;
+    let (count, rate) = printed(&said)?;
     let p99_ms = after(&said, "99th percentile:").unwrap_or(f64::NAN);
     let count = count.max(1.0);
     Ok(Run { rate, p99_ms, server_us: server_us / count, client_us: client_us / count })
+}
+
+/// Returns the rate of one client that changes rows of a database for some seconds.
+pub(super) fn updates(server: &Server, database: &str, data: Data, seconds: u64) -> Result<f64, String> {
+    let mut program = program(server, database, data);
+    program.args(["oltp_update_non_index", "--threads=1", &format!("--time={seconds}"), "run"]);
+    Ok(printed(&output(&mut program)?)?.1)
+}
+
+fn printed(said: &str) -> Result<(f64, f64), String> {
+    transactions(said).ok_or_else(|| format!("sysbench prints no rate: {said}"))
 }
 
 /// Returns the first number behind `name`.

@@ -24,7 +24,9 @@ pub(super) fn run(dir: &Path, pictures: Option<&Path>) -> Result<(), String> {
     packages::install(&browser::PACKAGES)?;
     monitoring::rules()?;
     println!("ok      promtool tests the rules of the alerts");
-    let program = build_program(Profile::Debug)?;
+    // A picture shows what users get.
+    let profile = if pictures.is_some() { Profile::Release } else { Profile::Debug };
+    let program = build_program(profile)?;
     let server_dir = dir.join("server");
     let server = start(&server_dir)?;
     let outcome = cases(dir, &program, &server, &server_dir, pictures);

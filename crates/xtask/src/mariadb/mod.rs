@@ -23,6 +23,7 @@ mod headers;
 mod kills;
 mod lab;
 mod layout;
+mod listed;
 mod own_load;
 mod packages;
 mod programs;

@@ -12,16 +12,15 @@
 
 mod absent;
 mod choose;
-mod listed;
 mod results;
 mod text;
 
+use super::listed::{Listed, Standing};
 use super::packages::install;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
 pub(super) use choose::hash;
-use choose::{reasons, suite_dir};
-use listed::Listed;
+use choose::{list_dir, reasons, suite_dir};
 use results::Relation;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -258,7 +257,7 @@ fn judge(
     innodb: &BTreeMap<String, Outcome>,
     millpond: &BTreeMap<String, Outcome>,
 ) -> Result<Result<(), String>, String> {
-    let mut listed = Listed::read()?;
+    let mut listed = Listed::read(&list_dir())?;
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut bad = Vec::new();
     for test in tests {
@@ -301,7 +300,7 @@ fn compare(
         Relation::Plan => "plans",
         Relation::Explained => "explained",
         Relation::Different if options.pin && listed.pin(test, &found.text) => "listed",
-        Relation::Different if listed.permits(test, &found.text) => "listed",
+        Relation::Different if listed.standing(test, &found.text) == Standing::Permitted => "listed",
         Relation::Different => {
             println!("{test}:\n{}", found.text);
             "DIFFERS"
@@ -312,6 +311,12 @@ fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reason is a quotation of the guide, or says that rows or plans differ.
+    #[test]
+    fn the_guide_has_the_reason_of_each_difference() {
+        Listed::read(&list_dir()).unwrap().check_reasons(&["order of rows:", "plan:"]);
+    }
 
     #[test]
     fn the_last_line_of_a_test_tells_how_it_ended() {

@@ -3,20 +3,19 @@
 //! [`fetch`] gets SQLAlchemy's and Django's source packages, [`units`] chooses what of their tests
 //! runs, [`mod@run`] runs them with two private servers that differ in nothing but
 //! `default_storage_engine`, and [`outcomes`] compares how each test ended and what its error says.
-//! [`listed`] has the differences that are right: `mariadb/programs/differs`. A difference that is
-//! not listed is an error, and so is a listed one that does not come.
+//! `mariadb/programs/differs` lists the differences that are right. A difference that is not listed
+//! is an error, and so is a listed one that does not come.
 
 mod fetch;
-mod listed;
 mod outcomes;
 mod run;
 mod units;
 
 use super::adapted::share;
+use super::listed::{Listed, Standing};
 use super::{make_dir, target};
 use crate::root;
 use fetch::Answer;
-use listed::Listed;
 use outcomes::Outcomes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -95,11 +94,14 @@ fn read(chosen: &[Unit], engine: &str) -> Result<OfEngine, String> {
     Ok(all)
 }
 
+/// The differences, by the names of the tests in the list: `PROGRAM TEST`.
+type Found = BTreeMap<String, String>;
+
 /// Compares all outcomes with each other and with the list.
 fn judge(options: &Options, chosen: &[Unit]) -> Result<(), String> {
     let [innodb, millpond] = ENGINES.map(|engine| read(chosen, engine));
     let (innodb, millpond) = (innodb?, millpond?);
-    let mut found = BTreeMap::new();
+    let mut found = Found::new();
     for program in Program::of(chosen).map(Program::name) {
         let (one, other) = (&innodb[program], &millpond[program]);
         let tests: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
@@ -109,12 +111,66 @@ fn judge(options: &Options, chosen: &[Unit]) -> Result<(), String> {
             }
         }
     }
-    let mut listed = Listed::read()?;
+    let mut listed = Listed::read(&list_dir())?;
     if options.pin {
-        listed.pin(&found)?;
+        for (test, difference) in &found {
+            listed.pin(test, difference);
+        }
+        listed.save()?;
     }
-    let bad = listed.judge(&found, |test| chosen.iter().any(|unit| unit.has(test)));
+    let bad = against(&listed, &found, |test| chosen.iter().any(|unit| unit.has(test)));
     bad.iter().for_each(|what| println!("{what}"));
     println!("{} tests differ, {} of them not as listed", found.len(), bad.len());
     if bad.is_empty() { Ok(()) } else { Err("not as mariadb/programs/differs says".to_owned()) }
+}
+
+/// Compares the differences of the tests that ran with the list. Returns a sentence for each that
+/// is not in it as it is, and for each listed one that did not come. `ran` tells of a listed test
+/// whether it ran.
+fn against(listed: &Listed, found: &Found, ran: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut bad = Vec::new();
+    for (test, difference) in found {
+        match listed.standing(test, difference) {
+            Standing::Permitted => {}
+            Standing::Unlisted => bad.push(format!("{test} is not listed:\n{difference}")),
+            Standing::Otherwise => {
+                bad.push(format!("{test} differs in another way than was pinned:\n{difference}"));
+            }
+        }
+    }
+    let gone = listed.names().filter(|test| !found.contains_key(*test) && ran(test));
+    bad.extend(gone.map(|test| format!("{test} is listed, and does not differ")));
+    bad
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mariadb::listed::tests::list;
+
+    #[test]
+    fn the_guide_has_the_reason_of_each_difference() {
+        Listed::read(&list_dir()).unwrap().check_reasons(&[]);
+    }
+
+    #[test]
+    fn each_line_of_the_list_names_a_program_and_a_test() {
+        let listed = Listed::read(&list_dir()).unwrap();
+        for name in listed.names() {
+            let test = Program::ALL.iter().find_map(|of| name.strip_prefix(of.name())?.strip_prefix(' '));
+            assert!(test.is_some_and(|test| !test.is_empty()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_differs_is_exactly_what_is_listed() {
+        let found = |text: &str| Found::from([("django a.b".to_owned(), text.to_owned())]);
+        let mut listed = list("# Comment.\n\ndjango a.b - : \"why\"\n").unwrap();
+        listed.pin("django a.b", "one");
+        assert!(against(&listed, &found("one"), |_| true).is_empty());
+        assert!(against(&listed, &found("two"), |_| true)[0].contains("in another way"));
+        assert!(against(&listed, &Found::new(), |_| true)[0].contains("does not differ"));
+        assert!(against(&listed, &Found::new(), |_| false).is_empty());
+        assert!(against(&list("").unwrap(), &found("one"), |_| true)[0].contains("is not listed"));
+    }
 }

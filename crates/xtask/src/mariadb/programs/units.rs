@@ -22,6 +22,8 @@ pub(super) struct Unit {
 }
 
 impl Program {
+    pub(super) const ALL: [Program; 2] = [Program::Sqlalchemy, Program::Django];
+
     /// Returns its name.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -33,7 +35,7 @@ impl Program {
     /// Returns the programs of units.
     pub(super) fn of(units: &[Unit]) -> impl Iterator<Item = Program> {
         let has = |program: &Program| units.iter().any(|unit| unit.program == *program);
-        [Program::Sqlalchemy, Program::Django].into_iter().filter(has)
+        Program::ALL.into_iter().filter(has)
     }
 
     /// Returns the name of the unit that a test belongs to.

@@ -4,7 +4,8 @@
 //! runs, [`mod@run`] runs them with two private servers that differ in nothing but
 //! `default_storage_engine`, and [`outcomes`] compares how each test ended and what its error says.
 //! `mariadb/programs/differs` lists the differences that are right. A difference that is not listed
-//! is an error, and so is a listed one that does not come.
+//! is an error, and so is a listed one that does not come. `left-out` names the tests that are not
+//! compared, because a clock or the length of a path decides how they end.
 
 mod fetch;
 mod outcomes;
@@ -79,6 +80,8 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
 
 /// Reads how the tests of the chosen units ended with an engine.
 fn read(chosen: &[Unit], engine: &str) -> Result<OfEngine, String> {
+    let list = units::read("left-out")?;
+    let left_out = left_out(&list)?;
     let mut all = OfEngine::new();
     for program in Program::of(chosen) {
         let file = kept(program, engine);
@@ -87,11 +90,21 @@ fn read(chosen: &[Unit], engine: &str) -> Result<OfEngine, String> {
         let mut outcomes = outcomes::read(&text)?;
         let of_program: BTreeSet<&str> =
             chosen.iter().filter(|unit| unit.program == program).map(|unit| unit.name.as_str()).collect();
-        outcomes.retain(|test, _| of_program.contains(program.unit(test)));
+        outcomes.retain(|test, _| {
+            let named = format!("{} {test}", program.name());
+            of_program.contains(program.unit(test)) && !left_out.contains(named.as_str())
+        });
         println!("{} with {engine}: {}", program.name(), outcomes::sums(&outcomes));
         all.insert(program.name(), outcomes);
     }
     Ok(all)
+}
+
+/// Returns the tests of the list `left-out`, of lines `PROGRAM TEST : REASON`.
+fn left_out(list: &str) -> Result<BTreeSet<&str>, String> {
+    let lines = list.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let test = |line| str::rsplit_once(line, " : ").map(|(test, _)| test);
+    lines.map(|line| test(line).ok_or_else(|| format!("left-out: no reason in: {line}"))).collect()
 }
 
 /// The differences, by the names of the tests in the list: `PROGRAM TEST`.
@@ -154,12 +167,22 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_the_list_names_a_program_and_a_test() {
+    fn each_line_of_a_list_names_a_program_and_a_test() {
         let listed = Listed::read(&list_dir()).unwrap();
-        for name in listed.names() {
+        let text = units::read("left-out").unwrap();
+        let left_out = left_out(&text).unwrap();
+        assert!(listed.names().all(|name| !left_out.contains(name)));
+        for name in listed.names().chain(left_out) {
             let test = Program::ALL.iter().find_map(|of| name.strip_prefix(of.name())?.strip_prefix(' '));
             assert!(test.is_some_and(|test| !test.is_empty()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_test_is_left_out_with_a_reason() {
+        let list = "# Comment.\n\ndjango a.b : a clock decides\n";
+        assert_eq!(left_out(list).unwrap(), BTreeSet::from(["django a.b"]));
+        assert!(left_out("django a.b\n").is_err());
     }
 
     #[test]

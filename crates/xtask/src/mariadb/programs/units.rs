@@ -82,7 +82,8 @@ pub(super) fn all(fetched: &Fetched) -> Result<Vec<Unit>, String> {
     Ok(units)
 }
 
-fn read(list: &str) -> Result<String, String> {
+/// Returns the text of a list.
+pub(super) fn read(list: &str) -> Result<String, String> {
     let file = list_dir().join(list);
     std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))
 }

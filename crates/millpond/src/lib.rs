@@ -246,8 +246,8 @@ struct Readme;
 pub use catalog::TableChange;
 pub use db::{
     BulkLoad, Canceller, CheckReport, CommitFuture, CounterLock, Cursor, Db, Durability, EntryChange,
-    EntryOp, EntryView, IndexCursor, Isolation, LockWait, Range, RangeStats, Receipt, RowLock, RowOutcome,
-    Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
+    EntryOp, EntryView, IndexCursor, Isolation, LockWait, PreparedTransaction, Range, RangeStats, Receipt,
+    RowLock, RowOutcome, Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 #[doc(inline)]

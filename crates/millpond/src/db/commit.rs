@@ -1,16 +1,12 @@
-//! Commit: [`Transaction::commit`], [`Transaction::commit_async`], and [`Transaction::prepare`] for
-//! two-phase commit.
+//! Commit: [`Transaction::commit`] and [`Transaction::commit_async`]; [`Db::sync`].
 
-#[cfg(doc)]
-use super::Isolation;
 use super::{CommitFuture, Db, Durability, Receipt, Transaction};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
-use base::{Lsn, TreeId};
+use base::Lsn;
 use metrics::{Latency, M, SyncReason};
-use smallvec::SmallVec;
 
 impl Transaction {
     /// Appends the commit record to the log and makes the transaction visible. Returns the record's
@@ -48,9 +44,10 @@ impl Transaction {
     }
 
     /// Returns the LSN that must be durable before the commit is acknowledged: its own record, or,
-    /// if it changed nothing, the newest commit that it has read. `None` if there is neither.
+    /// if it changed nothing, the newest commit that it has read and that no coordinator has on
+    /// record. `None` if there is neither.
     fn required_lsn(&self, lsn: Option<Lsn>) -> Option<Lsn> {
-        lsn.or_else(|| Some(self.txn.seen.get()).filter(|&seen| seen > Lsn::ZERO))
+        lsn.or_else(|| self.core.engine.txns.seen_needed(&self.txn))
     }
 
     /// Commits. When the call returns, the commit is as durable as the transaction's [`Durability`]
@@ -159,50 +156,6 @@ impl Transaction {
             (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(core, receipt)),
         }
     }
-
-    /// Prepares the transaction for two-phase commit.
-    /// [`Db::commit_prepared`](crate::Db::commit_prepared) or
-    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid` ends it later, also after
-    /// a crash. The prepared state is durable when the call returns.
-    ///
-    /// Until it ends, it keeps its locks. After a crash it keeps only the locks of the rows that it
-    /// changed; rows that a [serializable](Isolation::Serializable) one has only read can then be
-    /// changed by others.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// let mut tx = db.begin()?;
-    /// tx.put(&table, b"ada", b"100")?;
-    /// tx.prepare(b"transfer 7")?;
-    /// // From here on the coordinator decides, perhaps after a crash and by another process:
-    /// for xid in db.prepared()? {
-    ///     db.commit_prepared(&xid)?;
-    /// }
-    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the
-    /// transaction is rolled back. [`Error::LockTimeout`] or [`Error::Deadlock`] if a table cannot
-    /// be locked; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
-    pub fn prepare(mut self, xid: &[u8]) -> Result<()> {
-        self.end_statement();
-        let core = &self.core;
-        let _inside = self.enter()?;
-        // No handle is left that counts as a user of the tables, so the transaction locks them
-        // instead.
-        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|used| used.tree).collect();
-        for tree in used {
-            let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
-            self.roll_back_if_required(shared)?;
-        }
-        core.engine.txns.prepare(&self.txn, xid)?;
-        core.engine.store.metrics.add(M::Prepares, 1);
-        self.ended.set(true);
-        Ok(())
-    }
 }
 
 impl Db {
@@ -226,6 +179,32 @@ impl Db {
         match log.reserved_lsn() {
             end if log.durable_lsn() >= end => Ok(()),
             end => log.flush_to(Lsn(end.0 - 1), SyncReason::Commit).map(drop),
+        }
+    }
+    /// As [`Db::sync`], without waiting: the future is ready when every commit so far is durable.
+    /// Its receipt tells nothing else.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit_with(millpond::Durability::None)?;
+    /// db.sync_async()?.wait()?; // or `.await`
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Closed`].
+    pub fn sync_async(&self) -> Result<CommitFuture> {
+        let _inside = self.core.enter()?;
+        let (core, log) = (self.core.get(), &self.core.engine.store.log);
+        match log.reserved_lsn() {
+            end if log.durable_lsn() >= end => Ok(CommitFuture::ready(&core, Receipt::default())),
+            end => {
+                let now_us = self.core.engine.txns.vfs.clock.now_us();
+                Ok(CommitFuture::pending(&core, Lsn(end.0 - 1), Receipt::default(), now_us))
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ mod index_cursor;
 mod isolation;
 mod lock_ahead;
 mod locking;
+mod prepare;
 mod range;
 mod receipt;
 mod row_change;
@@ -34,6 +35,7 @@ pub use ddl::CounterLock;
 pub use durability::Durability;
 pub use index_cursor::{EntryView, IndexCursor};
 pub use isolation::{Isolation, LockWait, RowLock, TxnOptions};
+pub use prepare::{PreparedTransaction, Xid};
 pub use range::Range;
 pub use receipt::Receipt;
 pub use row_change::{EntryChange, EntryOp, RowOutcome};
@@ -51,7 +53,7 @@ use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use call_gate::CallGate;
 use core_ref::{CoreRef, CoreRefs};
-use metrics::{M, SyncReason};
+use metrics::SyncReason;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +64,6 @@ const MEMORY: &str = "memory:";
 
 /// Redo of creating or dropping one table, about, bytes.
 const TABLE_REDO: u64 = 1 << 10;
-
-/// The name that a coordinator gives a prepared transaction: 1 to 256 bytes.
-pub type Xid = Vec<u8>;
 
 /// An open database.
 ///
@@ -225,6 +224,7 @@ impl Db {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let engine = Engine::open(vfs, dir, options)?;
         let catalog = Catalog::open(&engine.txns)?;
+        engine.txns.lock_tables_of_prepared()?;
         if options.eager_recovery {
             engine.txns.revert_losers()?;
         }
@@ -444,54 +444,6 @@ impl Db {
         self.core.gate.check_open()?;
         self.core.engine.check_poison()?;
         Ok(Transaction::begin(self.core.get(), options))
-    }
-
-    /// Returns the xids of all prepared transactions, sorted.
-    ///
-    /// See [`Transaction::prepare`].
-    ///
-    /// # Errors
-    /// [`Error::Closed`], [`Error::Poisoned`].
-    pub fn prepared(&self) -> Result<Vec<Xid>> {
-        let _inside = self.core.enter()?;
-        Ok(self.core.engine.txns.prepared_xids())
-    }
-
-    /// Commits the prepared transaction of this xid. The commit is durable when the call returns.
-    ///
-    /// See [`Transaction::prepare`] for an example.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
-    /// [`Error::Poisoned`].
-    pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
-        let _inside = self.core.enter()?;
-        let lsn = self.core.engine.txns.commit_prepared(xid)?;
-        self.core.engine.store.metrics.add(M::Commits, 1);
-        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
-    }
-
-    /// Rolls back the prepared transaction of this xid. That is durable when the call returns.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// let mut tx = db.begin()?;
-    /// tx.put(&table, b"key", b"value")?;
-    /// tx.prepare(b"transfer 7")?;
-    /// db.rollback_prepared(b"transfer 7")?;
-    /// assert_eq!(db.begin()?.get(&table, b"key")?, None);
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
-    /// [`Error::Poisoned`].
-    pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
-        let _inside = self.core.enter()?;
-        let lsn = self.core.engine.txns.rollback_prepared(xid)?;
-        self.core.engine.store.metrics.add(M::Rollbacks, 1);
-        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }
 
     /// Returns a copy of all metrics of the database. Works after closing too. `docs/metrics.md`

@@ -33,6 +33,7 @@ mod small_tables;
 mod statements;
 mod stopped;
 mod table_changes;
+mod two_phase;
 
 use crate::error::Error;
 use crate::options::{Options, Tuning};

@@ -38,8 +38,7 @@ pub(super) struct UsedTable {
     last_write: u64,
     /// With it the transaction is counted among the table's users; without, it holds a shared table
     /// lock.
-    #[expect(dead_code, reason = "held, not read")]
-    using: Option<Using>,
+    pub(super) using: Option<Using>,
 }
 
 /// The tables that a transaction uses. Two have their places in the transaction: each place is

@@ -4,8 +4,9 @@
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
 //! decides which thread leads a flush, and `write` writes it. `bounded` flushes for commits that do
 //! not wait; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
-//! the latest flushes. `segment` keeps the files. `block` and `group` are the formats. `reader`
-//! scans after a crash and decides where the log ends; `ahead` reads for it.
+//! the latest flushes. `kept` is room for records that must not wait. `segment` keeps the files.
+//! `block` and `group` are the formats. `reader` scans after a crash and decides where the log
+//! ends; `ahead` reads for it.
 
 mod ahead;
 pub(crate) mod block;
@@ -14,6 +15,7 @@ mod commit;
 pub(crate) mod completed;
 pub(crate) mod copy;
 pub(crate) mod group;
+mod kept;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod segment;
@@ -31,6 +33,7 @@ use base::sync::{Mutex, Unparker, spin};
 use bounded::FlushDeadlines;
 use commit::FlushState;
 use completed::CompletedFlushes;
+pub(crate) use kept::KeptRoom;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -67,6 +70,10 @@ pub(crate) struct LogStart {
     pub epoch: u32,
 }
 
+/// How many bytes of the log buffer are kept for records that must not wait.
+#[derive(Debug, Default)]
+struct KeptBytes(AtomicU64);
+
 /// The log of an open database.
 pub(crate) struct Log {
     vfs: Vfs,
@@ -87,6 +94,7 @@ pub(crate) struct Log {
     /// The number of flushes in flight, for threads that read it without the mutex.
     in_flight: AtomicU32,
     deadlines: FlushDeadlines,
+    kept: Arc<KeptBytes>,
     /// Wakes the log thread.
     log_thread: Unparker,
     metrics: Arc<Metrics>,
@@ -124,6 +132,7 @@ impl Log {
             completed: CompletedFlushes::default(),
             in_flight: AtomicU32::new(0),
             deadlines: FlushDeadlines::default(),
+            kept: Arc::default(),
             log_thread,
             metrics,
             poison,
@@ -151,9 +160,10 @@ impl Log {
         self.epoch
     }
 
-    /// Returns how many positions of the log buffer are free.
+    /// Returns how many positions of the log buffer are free and not kept.
     fn buffer_room(&self) -> u64 {
-        self.ring.capacity().saturating_sub(self.ring.reserved().since(self.durable_lsn()))
+        let taken = self.ring.reserved().since(self.durable_lsn()) + self.kept.0.load(Ordering::Relaxed);
+        self.ring.capacity().saturating_sub(taken)
     }
 
     /// Waits until at least half the log buffer is free. An error if the log has failed. REQUIRES:
@@ -166,7 +176,9 @@ impl Log {
         }
         let mut turn = 0;
         while self.buffer_room() < half {
-            let target = Lsn(self.ring.reserved().0.saturating_sub(half));
+            // What is kept takes room without a position: a little further back.
+            let far = half.saturating_sub(self.kept.0.load(Ordering::Relaxed));
+            let target = Lsn(self.ring.reserved().0.saturating_sub(far));
             self.flush_to(
                 target.min(Lsn(self.ring.published().0.saturating_sub(1))),
                 SyncReason::LogFullBuffer,

@@ -1,8 +1,9 @@
-//! How transactions end: commit, rollback, prepare.
+//! How transactions end: commit and rollback. `prepare.rs` has two-phase commit.
 
 use super::admission::UndoWait;
+use super::decided::OnRecord;
 use super::revert::{RevertOptions, Reverting};
-use super::system::{Prepared, Rules, Txn, Txns};
+use super::system::{Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
@@ -12,14 +13,11 @@ use crate::planted::{Bug, planted};
 use crate::undo::{REWINDS_MAX, Stream, UndoEntry, UndoPosition, encode_rewind};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
-use metrics::SyncReason;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A rollback that costs more undo than this goes to the background, bytes.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
-/// The longest xid of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
-const XID_BYTES_MAX: usize = 256;
 
 impl Txns {
     /// Logs a record that changes no page, and returns its LSN. `stamp` gets the LSN before any
@@ -39,12 +37,15 @@ impl Txns {
 
     /// Commits a transaction that has changed something. From here on it is committed for every
     /// other transaction, and its locks are free. It survives a crash once the log is durable
-    /// beyond the returned LSN.
-    fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
+    /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case.
+    pub(super) fn decide(&self, owner: &Owner, stream: &Arc<Stream>, on_record: OnRecord) -> Lsn {
         let txn = owner.txn();
         self.status.set(txn, TxnState::Committing);
-        let lsn =
-            self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, TxnState::Committed(lsn)));
+        let lsn = self.log_record(&Record::Commit { txn }, |lsn| {
+            // Before the first reader sees the commit.
+            self.decided.note(on_record, lsn);
+            self.status.set(txn, TxnState::Committed(lsn));
+        });
         self.store.log.count_commit();
         let due = Lsn(self.known_due.load(Ordering::Acquire));
         let ended = EndedTxn { txn, stream: Arc::clone(stream), committed: true };
@@ -68,7 +69,7 @@ impl Txns {
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
                 self.store.log.make_room()?;
-                Ok(Some(self.decide(owner, stream)))
+                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere)))
             }
             stream => {
                 if stream.is_some() {
@@ -92,7 +93,7 @@ impl Txns {
     }
 
     /// Does what is left when a transaction has become aborted.
-    fn end_aborted(&self, owner: &Owner, stream: Option<&Arc<Stream>>) {
+    pub(super) fn end_aborted(&self, owner: &Owner, stream: Option<&Arc<Stream>>) {
         self.locks.release_all(owner);
         let Some(stream) = stream.filter(|stream| !stream.is_empty()) else {
             self.streams.remove(owner.txn());
@@ -192,73 +193,6 @@ impl Txns {
             self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
         }
         Ok(())
-    }
-
-    /// Prepares: leaves the transaction's end to the coordinator that names `xid`, also after a
-    /// crash. Durable when it returns.
-    pub(crate) fn prepare(&self, txn: &Txn, xid: &[u8]) -> Result {
-        if xid.is_empty() || xid.len() > XID_BYTES_MAX {
-            let len = xid.len();
-            return Err(Error::Misuse(format!("an xid of {len} bytes: 1 to {XID_BYTES_MAX} are allowed")));
-        }
-        self.store.log.make_room()?;
-        let owner = self.owner(txn);
-        {
-            let mut prepared = self.prepared.lock();
-            if prepared.contains_key(xid) {
-                return Err(Error::Misuse("a prepared transaction has that xid already".into()));
-            }
-            self.status.set(owner.txn(), TxnState::Prepared);
-            let stream = txn.stream().cloned();
-            let entry = Prepared { owner: Arc::clone(owner), stream, claimed: false };
-            prepared.insert(xid.to_vec(), entry);
-        }
-        let lsn = self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {});
-        if !planted(Bug::PrepareNotAwaited) {
-            self.store.log.flush_to(lsn, SyncReason::Prepare)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the xids of all prepared transactions, sorted.
-    pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
-        self.prepared.lock().keys().cloned().collect()
-    }
-
-    /// Gives the caller alone the right to end a prepared transaction. The transaction stays in the
-    /// list, so that a checkpoint meanwhile still finds its xid.
-    fn claim_prepared(&self, xid: &[u8]) -> Result<Prepared> {
-        let mut prepared = self.prepared.lock();
-        match prepared.get_mut(xid).filter(|p| !p.claimed) {
-            Some(found) => {
-                found.claimed = true;
-                Ok(found.clone())
-            }
-            None => Err(Error::Misuse("no prepared transaction has that xid".into())),
-        }
-    }
-
-    /// Commits a prepared transaction. The caller makes the returned LSN durable.
-    pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
-        let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
-        let stream = stream.unwrap_or_else(|| self.streams.begin(owner.txn()));
-        let lsn = self.decide(&owner, &stream);
-        self.prepared.lock().remove(xid);
-        Ok(lsn)
-    }
-
-    /// Rolls a prepared transaction back. The caller makes the returned LSN durable.
-    pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
-        let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
-        // A checkpoint above this record must not list the transaction as prepared, because its
-        // rows are about to be reverted. So its state changes before the record can be found.
-        let txn = owner.txn();
-        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
-        self.end_aborted(&owner, stream.as_ref());
-        self.prepared.lock().remove(xid);
-        Ok(lsn)
     }
 
     /// Rolls back every transaction that is still active, for closing. `make_room` moves the

@@ -8,7 +8,8 @@
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
 //!   marks; [`leaf_cache`] saves descents; [`overtaken`] remembers what a transaction has
 //!   changed beyond its snapshot.
-//! - [`end`] commits, rolls back and prepares. [`revert`] restores older versions. [`purge`]
+//! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is prepared; [`decided`]
+//!   knows which commits a coordinator has on record. [`revert`] restores older versions. [`purge`]
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
@@ -20,6 +21,7 @@
 mod admission;
 mod chain_heads;
 pub(crate) mod counters;
+mod decided;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
@@ -30,6 +32,7 @@ mod lock_cursor;
 pub(crate) mod lock_range;
 mod marks;
 mod overtaken;
+pub(crate) mod prepare;
 pub(crate) mod purge;
 mod quarantine;
 pub(crate) mod read;
@@ -41,6 +44,7 @@ pub(crate) mod trees;
 pub(crate) mod write;
 
 pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
+pub(crate) use decided::OnRecord;
 pub(crate) use history::HistoryLimits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::{LockingScan, ScanLocks};

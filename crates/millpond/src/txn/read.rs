@@ -173,13 +173,19 @@ impl Txns {
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 
+    /// Returns the newest commit that the transaction was shown and that must be durable before it
+    /// is acknowledged, if there is one.
+    pub(crate) fn seen_needed(&self, txn: &Txn) -> Option<Lsn> {
+        let seen = txn.seen.get();
+        if seen == Lsn::ZERO { None } else { Some(self.decided.needed(seen)) }
+    }
+
     /// Waits until everything that the transaction was shown is durable (Co10). It is not needed if
     /// the transaction's own commit lies above.
     pub(crate) fn wait_seen_durable(&self, txn: &Txn) -> Result {
-        let seen = txn.seen.get();
-        if seen > Lsn::ZERO {
-            self.store.log.flush_to(seen, metrics::SyncReason::Commit)?;
+        match self.seen_needed(txn) {
+            Some(needed) => self.store.log.flush_to(needed, metrics::SyncReason::Commit).map(drop),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

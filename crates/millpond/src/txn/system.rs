@@ -3,6 +3,7 @@
 
 use super::admission::UndoAdmission;
 use super::counters::Counters;
+use super::decided::Decided;
 use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::overtaken::OwnSnapshot;
@@ -10,7 +11,7 @@ use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
 use super::trees::Trees;
 use crate::error::{Error, Result};
-use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
+use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Using, Wait};
 use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
@@ -66,13 +67,15 @@ impl Recovered {
     }
 }
 
-/// A prepared transaction; it belongs to no thread.
-#[derive(Clone, Debug)]
+/// A prepared transaction.
+#[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) owner: Arc<Owner>,
     pub(crate) stream: Option<Arc<Stream>>,
-    /// A thread is deciding it.
+    /// A thread is deciding it, or the session that has prepared it will.
     pub(crate) claimed: bool,
+    /// The tables that it uses without a lock, when its session has left it.
+    pub(crate) tables: Vec<Using>,
 }
 
 /// All transactions of an open database.
@@ -111,6 +114,7 @@ pub(crate) struct Txns {
     /// Admits the redo of rollback and purge.
     pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
+    pub(super) decided: Decided,
     /// Purged transactions that the log does not report as purged yet.
     pub(super) purged: Mutex<Vec<TxnId>>,
     /// Wakes the thread that reverts and purges.
@@ -243,8 +247,12 @@ impl Txns {
             }
         }
         let prepared = found.prepared.into_iter().map(|(txn, xid)| {
-            let prepared =
-                Prepared { owner: locks.begin(txn), stream: found.streams.get(txn), claimed: false };
+            let prepared = Prepared {
+                owner: locks.begin(txn),
+                stream: found.streams.get(txn),
+                claimed: false,
+                tables: Vec::new(),
+            };
             (xid, prepared)
         });
         let prepared = prepared.collect();
@@ -276,6 +284,7 @@ impl Txns {
             undo_admission,
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
+            decided: Decided::default(),
             purged: Mutex::default(),
             background,
             next_tree: AtomicU32::new(found.next_tree.0),

@@ -325,6 +325,16 @@ impl Stream {
         self.read_next(at, held, |record, _| look(record))
     }
 
+    /// As [`Stream::read`], and also returns the offset of the next record.
+    pub(crate) fn read_on<R>(
+        &self,
+        at: u64,
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>) -> R,
+    ) -> Result<UndoAccess<(R, u64)>, Damage> {
+        self.read_next(at, held, |record, next| (look(record), next))
+    }
+
     fn read_next<R>(
         &self,
         at: u64,

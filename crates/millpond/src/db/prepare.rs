@@ -1,0 +1,286 @@
+//! Two-phase commit: [`Transaction::prepare`], [`PreparedTransaction`], and decisions by xid.
+
+#[cfg(doc)]
+use super::Isolation;
+use super::{Db, DbCore, Durability, Receipt, Transaction};
+use crate::error::{Error, Result};
+use crate::log::KeptRoom;
+use crate::planted::{Bug, planted};
+use crate::txn::OnRecord;
+use base::{Lsn, TreeId};
+use metrics::{M, SyncReason};
+use smallvec::SmallVec;
+use std::mem::take;
+
+/// The name that a coordinator gives a prepared transaction: 1 to 256 bytes.
+pub type Xid = Vec<u8>;
+
+impl DbCore {
+    /// Makes the record at `lsn` as durable as `durability` says.
+    fn make_durable(&self, lsn: Lsn, durability: Durability, reason: SyncReason) -> Result {
+        let log = &self.engine.store.log;
+        match durability {
+            Durability::Sync => log.flush_to(lsn, reason).map(drop),
+            Durability::Bounded { ms, bytes } => log.flush_bounded(lsn, ms, bytes),
+            Durability::None => Ok(()),
+        }
+    }
+
+    /// Makes the prepare record at `lsn` durable.
+    fn prepare_durable(&self, lsn: Lsn, durability: Durability) -> Result {
+        if planted(Bug::PrepareNotAwaited) {
+            return Ok(());
+        }
+        self.make_durable(lsn, durability, SyncReason::Prepare)
+    }
+}
+
+impl Transaction {
+    /// Prepares the transaction for two-phase commit.
+    /// [`Db::commit_prepared`](crate::Db::commit_prepared) or
+    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid` ends it later, also after
+    /// a crash. The prepared state is durable when the call returns.
+    ///
+    /// Until it ends, it keeps its locks. After a crash it keeps only the locks of the rows that it
+    /// changed; rows that a [serializable](Isolation::Serializable) one has only read can then be
+    /// changed by others.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.prepare(b"transfer 7")?;
+    /// // From here on the coordinator decides, perhaps after a crash and by another process:
+    /// for xid in db.prepared()? {
+    ///     db.commit_prepared(&xid)?;
+    /// }
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the
+    /// transaction is rolled back. [`Error::LockTimeout`] or [`Error::Deadlock`] if a table cannot
+    /// be locked; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
+    pub fn prepare(mut self, xid: &[u8]) -> Result<()> {
+        self.end_statement();
+        let core = &self.core;
+        let _inside = self.enter()?;
+        // No handle is left that counts as a user of the tables, so the transaction locks them
+        // instead.
+        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|used| used.tree).collect();
+        for tree in used {
+            let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
+            self.roll_back_if_required(shared)?;
+        }
+        let _committing = core.engine.store.log.committing();
+        let lsn = core.engine.txns.prepare(&self.txn, xid, false)?;
+        self.ended.set(true);
+        core.engine.store.metrics.add(M::Prepares, 1);
+        core.prepare_durable(lsn, Durability::Sync)
+    }
+
+    /// Prepares the transaction as [`Transaction::prepare`] does, and keeps it for this session,
+    /// which will hear the coordinator's decision: until the returned handle is dropped, no other
+    /// session ends it. The prepared state is as durable as `durability` says when the call
+    /// returns.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// let mut prepared = tx.prepare_held(b"transfer 7", millpond::Durability::Sync)?;
+    /// // The coordinator writes its decision down, durably. Then:
+    /// prepared.commit_ordered()?;
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::prepare`]; [`Error::Limit`] if sessions hold tens of thousands of prepared
+    /// transactions. After an error the transaction is rolled back, unless the log has failed.
+    pub fn prepare_held(mut self, xid: &[u8], durability: Durability) -> Result<PreparedTransaction> {
+        self.end_statement();
+        let room = self.prepare_in_log(xid, durability)?;
+        Ok(PreparedTransaction { tx: self, xid: xid.to_vec(), room: Some(room), decided: None })
+    }
+
+    fn prepare_in_log(&self, xid: &[u8], durability: Durability) -> Result<KeptRoom> {
+        let core = &self.core;
+        let _inside = self.enter()?;
+        let txns = &core.engine.txns;
+        let _committing = (durability != Durability::None).then(|| core.engine.store.log.committing());
+        let room = txns.keep_commit_room()?;
+        let lsn = txns.prepare(&self.txn, xid, true)?;
+        self.ended.set(true);
+        // It reads no more, and purge need not wait for it.
+        self.txn.drop_snapshot();
+        core.engine.store.metrics.add(M::Prepares, 1);
+        // After a failure the database is poisoned, and the next open shows what is prepared.
+        core.prepare_durable(lsn, durability).map(|()| room)
+    }
+}
+
+/// A transaction that its session has prepared with [`Transaction::prepare_held`]. Its changes are
+/// locked and invisible until it is decided. Dropping it leaves the decision to
+/// [`Db::commit_prepared`] and [`Db::rollback_prepared`].
+#[derive(Debug)]
+pub struct PreparedTransaction {
+    tx: Transaction,
+    xid: Xid,
+    /// For the commit record.
+    room: Option<KeptRoom>,
+    /// Where the log says how it ended.
+    decided: Option<Lsn>,
+}
+
+impl PreparedTransaction {
+    /// Commits a transaction whose commit the coordinator has written down durably. Others see the
+    /// changes when the call returns, and the locks are free. It waits for nothing, and what the
+    /// transaction has changed survives a crash although nothing is synced: it is prepared durably,
+    /// and [`Db::prepared`] shows the coordinator after the crash which commits to repeat. It may
+    /// forget those that are older than a [`Db::sync`].
+    ///
+    /// Commits of several transactions are ordered as these calls are. Further calls do nothing.
+    ///
+    /// See [`Transaction::prepare_held`] for an example.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`]: the transaction stays prepared, and the next open
+    /// shows it.
+    pub fn commit_ordered(&mut self) -> Result<()> {
+        self.commit_in_log(OnRecord::Coordinator)
+    }
+
+    fn commit_in_log(&mut self, on_record: OnRecord) -> Result {
+        if self.decided.is_some() {
+            return Ok(());
+        }
+        let core = &self.tx.core;
+        let _inside = core.enter()?;
+        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record));
+        self.room = None;
+        self.tx.leave_tables();
+        core.engine.store.metrics.add(M::Commits, 1);
+        Ok(())
+    }
+
+    /// Commits, unless [`PreparedTransaction::commit_ordered`] has done it. When the call returns,
+    /// the commit record is as durable as `durability` says.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use millpond::Durability::Sync;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.prepare_held(b"transfer 7", Sync)?.commit(Sync)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn commit(mut self, durability: Durability) -> Result<Receipt> {
+        let core = self.tx.core.clone();
+        let log = &core.engine.store.log;
+        let _committing = (durability != Durability::None).then(|| log.committing());
+        self.commit_in_log(OnRecord::Nowhere)?;
+        let lsn = self.decided.unwrap_or(Lsn::ZERO);
+        core.make_durable(lsn, durability, SyncReason::Commit)?;
+        let durable = log.durable_lsn() > lsn && !core.engine.ephemeral;
+        Ok(Receipt { lsn: lsn.0, durable, ..Receipt::default() })
+    }
+
+    /// Undoes all changes of the transaction and releases its locks. That is as durable as
+    /// `durability` says when the call returns; until it is durable, a crash leaves the transaction
+    /// prepared.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use millpond::Durability::Sync;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.prepare_held(b"transfer 7", Sync)?.rollback(Sync)?;
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] after [`PreparedTransaction::commit_ordered`]; [`Error::Closed`],
+    /// [`Error::Poisoned`]: the transaction stays prepared.
+    pub fn rollback(mut self, durability: Durability) -> Result<()> {
+        if self.decided.is_some() {
+            return Err(Error::Misuse("the transaction has committed".into()));
+        }
+        let core = self.tx.core.clone();
+        let _inside = core.enter()?;
+        let lsn = core.engine.txns.rollback_held(&self.tx.txn, &self.xid)?;
+        self.decided = Some(lsn);
+        self.tx.leave_tables();
+        core.engine.store.metrics.add(M::Rollbacks, 1);
+        core.make_durable(lsn, durability, SyncReason::Commit)
+    }
+}
+
+impl Drop for PreparedTransaction {
+    fn drop(&mut self) {
+        if self.decided.is_some() || self.tx.core.gate.is_in_child() {
+            return;
+        }
+        let tables = take(self.tx.tables.get_mut()).into_iter().filter_map(|used| used.using).collect();
+        self.tx.core.engine.txns.leave_prepared(&self.xid, tables);
+    }
+}
+
+impl Db {
+    /// Returns the xids of all prepared transactions, sorted.
+    ///
+    /// See [`Transaction::prepare`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn prepared(&self) -> Result<Vec<Xid>> {
+        let _inside = self.core.enter()?;
+        Ok(self.core.engine.txns.prepared_xids())
+    }
+
+    /// Commits the prepared transaction of this xid. The commit is durable when the call returns.
+    ///
+    /// See [`Transaction::prepare`] for an example.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
+    /// [`Error::Poisoned`].
+    pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let lsn = self.core.engine.txns.commit_prepared(xid)?;
+        self.core.engine.store.metrics.add(M::Commits, 1);
+        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
+    }
+
+    /// Rolls back the prepared transaction of this xid. That is durable when the call returns.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.prepare(b"transfer 7")?;
+    /// db.rollback_prepared(b"transfer 7")?;
+    /// assert_eq!(db.begin()?.get(&table, b"key")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
+    /// [`Error::Poisoned`].
+    pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let lsn = self.core.engine.txns.rollback_prepared(xid)?;
+        self.core.engine.store.metrics.add(M::Rollbacks, 1);
+        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
+    }
+}

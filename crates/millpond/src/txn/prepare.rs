@@ -1,0 +1,178 @@
+//! Two-phase commit: a transaction is prepared, and a coordinator decides how it ends.
+//!
+//! A prepared transaction is in a list with its xid, so that a checkpoint finds it and any thread
+//! can decide it by its name. The session that has prepared it may *hold* it: then nobody else
+//! decides it, and the session does so without a look at the list. For its commit record the log
+//! keeps room, so this commit waits for nothing and cannot fail.
+
+use super::decided::OnRecord;
+use super::system::{Prepared, Txn, Txns};
+use crate::error::{Error, Result};
+use crate::lock::{Owner, Using, Wait};
+use crate::log::KeptRoom;
+use crate::log::group::Record;
+use crate::mvcc::TxnState;
+use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry};
+use base::{Lsn, TreeId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The longest xid of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
+const XID_BYTES_MAX: usize = 256;
+
+/// Returns the tree of a record's change.
+fn tree_of(entry: &UndoEntry<'_>) -> Option<TreeId> {
+    match *entry {
+        UndoEntry::Insert { tree, .. } | UndoEntry::Replace { tree, .. } | UndoEntry::Chain { tree, .. } => {
+            Some(tree)
+        }
+        UndoEntry::Rewind { .. } => None,
+    }
+}
+
+impl Txns {
+    /// Prepares: leaves the transaction's end to the coordinator that names `xid`, also after a
+    /// crash. The caller makes the returned LSN durable. If it is `held`, only its session can end
+    /// it until [`Txns::leave_prepared`].
+    pub(crate) fn prepare(&self, txn: &Txn, xid: &[u8], held: bool) -> Result<Lsn> {
+        if xid.is_empty() || xid.len() > XID_BYTES_MAX {
+            let len = xid.len();
+            return Err(Error::Misuse(format!("an xid of {len} bytes: 1 to {XID_BYTES_MAX} are allowed")));
+        }
+        self.store.log.make_room()?;
+        let owner = self.owner(txn);
+        {
+            let mut prepared = self.prepared.lock();
+            if prepared.contains_key(xid) {
+                return Err(Error::Misuse("a prepared transaction has that xid already".into()));
+            }
+            self.status.set(owner.txn(), TxnState::Prepared);
+            let entry = Prepared {
+                owner: Arc::clone(owner),
+                stream: txn.stream().cloned(),
+                claimed: held,
+                tables: Vec::new(),
+            };
+            prepared.insert(xid.to_vec(), entry);
+        }
+        Ok(self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {}))
+    }
+
+    /// Keeps room in the log for the commit record of a held transaction. From here on readers wait
+    /// only for commits that no coordinator has on record.
+    pub(crate) fn keep_commit_room(&self) -> Result<KeptRoom> {
+        let room = self.store.log.keep_room()?;
+        self.decided.count(|| self.store.log.reserved_lsn());
+        Ok(room)
+    }
+
+    /// Lets any thread decide a transaction that a session has held. It goes on to use the tables.
+    pub(crate) fn leave_prepared(&self, xid: &[u8], tables: Vec<Using>) {
+        if let Some(found) = self.prepared.lock().get_mut(xid) {
+            found.claimed = false;
+            found.tables = tables;
+        }
+    }
+
+    /// Commits a held transaction, which its coordinator perhaps has on record. With room kept for
+    /// the record it waits for nothing.
+    pub(crate) fn commit_held(&self, txn: &Txn, xid: &[u8], on_record: OnRecord) -> Lsn {
+        let owner = self.owner(txn);
+        let lsn = self.decide(owner, &self.stream_of_prepared(owner, txn.stream()), on_record);
+        self.prepared.lock().remove(xid);
+        lsn
+    }
+
+    /// Rolls a held transaction back. Returns the LSN of the record, which is not durable yet.
+    pub(crate) fn rollback_held(&self, txn: &Txn, xid: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let lsn = self.abort_prepared(self.owner(txn), txn.stream());
+        self.prepared.lock().remove(xid);
+        Ok(lsn)
+    }
+
+    fn stream_of_prepared(&self, owner: &Owner, stream: Option<&Arc<Stream>>) -> Arc<Stream> {
+        stream.cloned().unwrap_or_else(|| self.streams.begin(owner.txn()))
+    }
+
+    fn abort_prepared(&self, owner: &Owner, stream: Option<&Arc<Stream>>) -> Lsn {
+        // A checkpoint above this record must not list the transaction as prepared, because its
+        // rows are about to be reverted. So its state changes before the record can be found.
+        let txn = owner.txn();
+        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
+        self.end_aborted(owner, stream);
+        lsn
+    }
+
+    /// Returns the xids of all prepared transactions, sorted.
+    pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
+        self.prepared.lock().keys().cloned().collect()
+    }
+
+    /// Gives the caller alone the right to end a prepared transaction. The transaction stays in the
+    /// list, so that a checkpoint meanwhile still finds its xid.
+    fn claim_prepared(&self, xid: &[u8]) -> Result<Prepared> {
+        let mut prepared = self.prepared.lock();
+        match prepared.get_mut(xid).filter(|p| !p.claimed) {
+            Some(found) => {
+                found.claimed = true;
+                Ok(Prepared {
+                    owner: Arc::clone(&found.owner),
+                    stream: found.stream.clone(),
+                    claimed: true,
+                    tables: std::mem::take(&mut found.tables),
+                })
+            }
+            None => Err(Error::Misuse("no prepared transaction has that xid".into())),
+        }
+    }
+
+    /// Commits a prepared transaction. The caller makes the returned LSN durable.
+    pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let found = self.claim_prepared(xid)?;
+        let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
+        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere);
+        self.prepared.lock().remove(xid);
+        Ok(lsn)
+    }
+
+    /// Rolls a prepared transaction back. The caller makes the returned LSN durable.
+    pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let found = self.claim_prepared(xid)?;
+        let lsn = self.abort_prepared(&found.owner, found.stream.as_ref());
+        self.prepared.lock().remove(xid);
+        Ok(lsn)
+    }
+
+    /// Locks the tables of the prepared transactions that recovery has found: none of them can be
+    /// dropped or renamed before they are decided. Their undo names the tables. Undo that cannot be
+    /// read names none. REQUIRES: no other transaction has begun.
+    pub(crate) fn lock_tables_of_prepared(&self) -> Result {
+        let found: Vec<(Arc<Owner>, Option<Arc<Stream>>)> =
+            self.prepared.lock().values().map(|p| (Arc::clone(&p.owner), p.stream.clone())).collect();
+        for (owner, stream) in found {
+            for tree in stream.iter().flat_map(|stream| self.trees_of(stream)) {
+                self.await_lock(self.locks.share_table(&owner, tree, Wait::NoWait))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the trees that a transaction has changed, as far as its undo can be read.
+    fn trees_of(&self, stream: &Stream) -> BTreeSet<TreeId> {
+        let (mut trees, mut held, mut at) = (BTreeSet::new(), HeldPiece::default(), 0);
+        while at < stream.end() {
+            match stream.read_on(at, &held, |record| tree_of(&record.entry)) {
+                Ok(UndoAccess::Here((tree, next))) => {
+                    trees.extend(tree);
+                    at = next;
+                }
+                Ok(UndoAccess::Away(piece)) if self.fetched.fetch(&piece, &mut held).is_ok() => {}
+                Ok(UndoAccess::Away(_)) | Err(_) => break,
+            }
+        }
+        trees
+    }
+}

@@ -279,9 +279,6 @@ typedef struct {
   uint64_t lock_memory_bytes;
 } millpond_options;
 
-// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
-typedef int (*millpond_name_fn)(void *context, millpond_bytes name);
-
 // One change of the set of tables.
 typedef struct {
   // A `millpond_table_op`.
@@ -293,6 +290,9 @@ typedef struct {
   // Bytes of the caller that are kept with the table.
   millpond_bytes metadata;
 } millpond_table_change;
+
+// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
+typedef int (*millpond_name_fn)(void *context, millpond_bytes name);
 
 // Sizes of a table.
 typedef struct {
@@ -380,6 +380,9 @@ typedef struct {
   // The value of that entry. Memory of the caller.
   millpond_buffer value;
 } millpond_conflict;
+
+// Is told that something is done. Any thread may call it.
+typedef void (*millpond_done_fn)(void *context);
 
 // How a transaction begins. Fill with zeros first.
 typedef struct {
@@ -511,15 +514,6 @@ int millpond_doublewrite_dir(const millpond_db *db, millpond_buffer *dir);
 // Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
 // report, one line or one for each problem, into `report`, which may be null.
 int millpond_check(const millpond_db *db, millpond_buffer *report);
-
-// Shows the xid of each prepared transaction.
-int millpond_prepared(const millpond_db *db, millpond_name_fn show, void *context);
-
-// Commits the prepared transaction of this xid, durably.
-int millpond_commit_prepared(const millpond_db *db, millpond_bytes xid);
-
-// Rolls the prepared transaction of this xid back, durably.
-int millpond_rollback_prepared(const millpond_db *db, millpond_bytes xid);
 
 // Makes changes of the set of tables, in their order: all or none, durable when the call returns.
 // It waits until no transaction uses the tables, at most `lock_wait_ms`.
@@ -656,10 +650,46 @@ int millpond_change_row(const millpond_txn *txn,
 // that it did not change. `MILLPOND_RC_NOT_FOUND`: the lock stays, which does no harm.
 int millpond_unlock_row(const millpond_txn *txn, const millpond_table *table, millpond_bytes key);
 
+// Prepares the transaction for two-phase commit. `millpond_commit_prepared` or
+// `millpond_rollback_prepared` with `xid` ends it. The session has no transaction any more.
+int millpond_txn_prepare(const millpond_txn *txn, millpond_bytes xid);
+
+// Prepares the transaction for two-phase commit, as durably as `durability`, a
+// `millpond_durability`, says. The session keeps it: `millpond_txn_commit` or
+// `millpond_txn_rollback` ends it, perhaps after `millpond_txn_commit_ordered`.
+// `millpond_txn_free` leaves it prepared. After an error the session has no transaction.
+int millpond_txn_prepare_held(const millpond_txn *txn,
+                              millpond_bytes xid,
+                              uint32_t durability,
+                              uint64_t bounded_ms,
+                              uint64_t bounded_bytes);
+
+// Commits a transaction that the session has prepared, and whose commit the coordinator has
+// written down durably. Others see it from here on. Waits for nothing and syncs nothing: after a
+// crash the transaction may be prepared again, and the coordinator commits it again.
+// `millpond_sync_then` says when it need not any more. `millpond_txn_commit` is still to be
+// called. Another thread may call this while the session's own thread waits for it. Fails only if
+// the database is closed or has stopped; the transaction then stays prepared.
+int millpond_txn_commit_ordered(const millpond_txn *txn);
+
+// Shows the xid of each prepared transaction.
+int millpond_prepared(const millpond_db *db, millpond_name_fn show, void *context);
+
+// Commits the prepared transaction of this xid, durably.
+int millpond_commit_prepared(const millpond_db *db, millpond_bytes xid);
+
+// Rolls the prepared transaction of this xid back, durably.
+int millpond_rollback_prepared(const millpond_db *db, millpond_bytes xid);
+
+// Calls `done` once when every commit so far is durable: at once, or later by a thread of the
+// database, which it must not keep waiting. It is never called if the database stops before.
+int millpond_sync_then(const millpond_db *db, millpond_done_fn done, void *context);
+
 // Makes a session's place for transactions.
 int millpond_txn_new(const millpond_db *db, millpond_txn **out);
 
-// Rolls back what runs, and frees the handle.
+// Rolls back what runs, and frees the handle. A transaction that the session has prepared stays
+// prepared: `millpond_commit_prepared` or `millpond_rollback_prepared` ends it.
 void millpond_txn_free(millpond_txn *txn);
 
 // Begins a transaction. The session must have none.
@@ -683,12 +713,9 @@ int millpond_txn_commit(const millpond_txn *txn,
                         uint64_t bounded_ms,
                         uint64_t bounded_bytes);
 
-// Rolls the transaction back. Without one it does nothing.
+// Rolls the transaction back. Without one it does nothing. The end of a transaction that the
+// session has prepared is not durable yet (`millpond_sync`): a crash may show it prepared again.
 int millpond_txn_rollback(const millpond_txn *txn);
-
-// Prepares the transaction for two-phase commit. `millpond_commit_prepared` or
-// `millpond_rollback_prepared` with `xid` ends it. The session has no transaction any more.
-int millpond_txn_prepare(const millpond_txn *txn, millpond_bytes xid);
 
 // Makes the present wait and all later calls of the session fail with `MILLPOND_RC_CANCELLED`,
 // until `millpond_txn_clear_cancel`. Commit and rollback do not fail. Any thread may call it.

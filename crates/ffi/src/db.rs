@@ -1,4 +1,4 @@
-//! Opening, closing and looking after a database; prepared transactions.
+//! Opening, closing and looking after a database.
 
 use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
 use crate::guard::{guard, guard_ok, guard_plain, log};
@@ -275,34 +275,4 @@ pub unsafe extern "C" fn millpond_check(db: *const Db, report: *mut Buffer) -> c
         }
         Ok(if found.is_clean() { Rc::Ok } else { Rc::Corrupt })
     })
-}
-
-/// Shows the xid of each prepared transaction.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_prepared(db: *const Db, show: NameFn, context: *mut c_void) -> c_int {
-    guard_ok(|| {
-        let show = show.ok_or_else(|| misuse("no function to show the list to"))?;
-        // SAFETY: the handle is null or valid.
-        for xid in unsafe { shared(db) }?.db.prepared()? {
-            // SAFETY: the caller's function takes bytes that live during its call.
-            if unsafe { show(context, Bytes::of(&xid)) } != 0 {
-                break;
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Commits the prepared transaction of this xid, durably.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_commit_prepared(db: *const Db, xid: Bytes) -> c_int {
-    // SAFETY: the handle is null or valid, the bytes are valid during the call.
-    guard_ok(|| Ok(unsafe { shared(db) }?.db.commit_prepared(unsafe { xid.get() })?))
-}
-
-/// Rolls the prepared transaction of this xid back, durably.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_rollback_prepared(db: *const Db, xid: Bytes) -> c_int {
-    // SAFETY: as above.
-    guard_ok(|| Ok(unsafe { shared(db) }?.db.rollback_prepared(unsafe { xid.get() })?))
 }

@@ -33,4 +33,5 @@ pub mod load;
 pub mod metrics;
 pub mod rc;
 pub mod row;
+pub mod two_phase;
 pub mod txn;

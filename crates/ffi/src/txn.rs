@@ -1,10 +1,10 @@
 //! Transactions: begin, statements, savepoints, end, cancel.
 
-use crate::bytes::{Bytes, exclusive, give, shared, take_back};
+use crate::bytes::{exclusive, give, shared, take_back};
 use crate::db::Db;
 use crate::guard::{guard_ok, guard_plain};
 use crate::rc::{Done, Failure, misuse};
-use millpond::{Canceller, Error, Transaction};
+use millpond::{Canceller, Error, PreparedTransaction, Transaction};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::time::Duration;
@@ -26,6 +26,8 @@ unsafe impl Sync for Txn {}
 pub(crate) struct Session {
     /// The running transaction.
     transaction: Option<Transaction>,
+    /// The transaction that the session has prepared and will decide.
+    prepared: Option<PreparedTransaction>,
     /// Savepoints that the caller has named by number.
     savepoints: Vec<millpond::Savepoint>,
 }
@@ -99,9 +101,21 @@ impl Session {
         self.transaction.as_mut().ok_or_else(no_transaction)
     }
 
-    fn take(&mut self) -> Done<Transaction> {
+    pub(crate) fn take(&mut self) -> Done<Transaction> {
         self.savepoints.clear();
         self.transaction.take().ok_or_else(no_transaction)
+    }
+
+    /// Prepares the running transaction and keeps it.
+    pub(crate) fn prepare(&mut self, xid: &[u8], durability: millpond::Durability) -> Done<()> {
+        let transaction = self.take()?;
+        self.prepared = Some(transaction.prepare_held(xid, durability)?);
+        Ok(())
+    }
+
+    /// Returns the transaction that the session has prepared.
+    pub(crate) fn prepared(&mut self) -> Done<&mut PreparedTransaction> {
+        self.prepared.as_mut().ok_or_else(no_transaction)
     }
 }
 
@@ -114,7 +128,7 @@ pub(crate) unsafe fn running<'a>(txn: *const Txn) -> Done<&'a mut Transaction> {
 }
 
 /// Returns the session of a handle. REQUIRES: as [`running`].
-unsafe fn session<'a>(txn: *const Txn) -> Done<&'a mut Session> {
+pub(crate) unsafe fn session<'a>(txn: *const Txn) -> Done<&'a mut Session> {
     // SAFETY: the caller guarantees it.
     Ok(unsafe { shared::<Txn>(txn)?.session() })
 }
@@ -125,6 +139,17 @@ fn isolation_of(number: u32) -> Done<millpond::Isolation> {
         1 => Ok(millpond::Isolation::RepeatableRead),
         2 => Ok(millpond::Isolation::Serializable),
         _ => Err(misuse(format!("{number} is no isolation level"))),
+    }
+}
+
+/// Returns the durability of a number. `bounded_ms` and `bounded_bytes` are for a bounded one.
+pub(crate) fn durability_of(number: u32, bounded_ms: u64, bounded_bytes: u64) -> Done<millpond::Durability> {
+    match number {
+        // What is on disk survives the end of the process too.
+        0 | 1 => Ok(millpond::Durability::Sync),
+        2 => Ok(millpond::Durability::Bounded { ms: bounded_ms, bytes: bounded_bytes }),
+        3 => Ok(millpond::Durability::None),
+        _ => Err(misuse(format!("{number} is no durability"))),
     }
 }
 
@@ -140,7 +165,8 @@ pub unsafe extern "C" fn millpond_txn_new(db: *const Db, out: *mut *mut Txn) -> 
     })
 }
 
-/// Rolls back what runs, and frees the handle.
+/// Rolls back what runs, and frees the handle. A transaction that the session has prepared stays
+/// prepared: `millpond_commit_prepared` or `millpond_rollback_prepared` ends it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_free(txn: *mut Txn) {
     // SAFETY: the handle is null or valid, and is not used any more.
@@ -155,7 +181,7 @@ pub unsafe extern "C" fn millpond_txn_begin(txn: *const Txn, options: *const Txn
         let (txn, options) = unsafe { (shared(txn)?, shared(options)?) };
         // SAFETY: as above.
         let session = unsafe { txn.session() };
-        if session.transaction.is_some() {
+        if session.transaction.is_some() || session.prepared.is_some() {
             return Err(misuse("the session has a transaction already"));
         }
         let engine = millpond::TxnOptions::new()
@@ -175,7 +201,8 @@ pub unsafe extern "C" fn millpond_txn_begin(txn: *const Txn, options: *const Txn
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_is_active(txn: *const Txn) -> c_int {
     // SAFETY: the handle is null or valid; one thread uses it.
-    guard_plain(|| unsafe { session(txn) }.is_ok_and(|session| session.transaction.is_some()).into())
+    let session = |txn| unsafe { session(txn) };
+    guard_plain(|| session(txn).is_ok_and(|s| s.transaction.is_some() || s.prepared.is_some()).into())
 }
 
 /// Draws the transaction's snapshot now, if its isolation level has one and it is not drawn yet.
@@ -206,38 +233,30 @@ pub unsafe extern "C" fn millpond_txn_commit(
     bounded_bytes: u64,
 ) -> c_int {
     guard_ok(|| {
-        let durability = match durability {
-            // A commit that is on disk survives the end of the process too.
-            0 | 1 => millpond::Durability::Sync,
-            2 => millpond::Durability::Bounded { ms: bounded_ms, bytes: bounded_bytes },
-            3 => millpond::Durability::None,
-            _ => return Err(misuse(format!("{durability} is no durability"))),
-        };
+        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
         // SAFETY: the handle is null or valid; one thread uses it.
-        let transaction = unsafe { session(txn) }?.take()?;
-        transaction.commit_with(durability)?;
+        let session = unsafe { session(txn) }?;
+        if let Some(prepared) = session.prepared.take() {
+            prepared.commit(durability)?;
+            return Ok(());
+        }
+        session.take()?.commit_with(durability)?;
         Ok(())
     })
 }
 
-/// Rolls the transaction back. Without one it does nothing.
+/// Rolls the transaction back. Without one it does nothing. The end of a transaction that the
+/// session has prepared is not durable yet (`millpond_sync`): a crash may show it prepared again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_rollback(txn: *const Txn) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle is null or valid; one thread uses it.
-        drop(unsafe { session(txn) }?.take());
-        Ok(())
-    })
-}
-
-/// Prepares the transaction for two-phase commit. `millpond_commit_prepared` or
-/// `millpond_rollback_prepared` with `xid` ends it. The session has no transaction any more.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_txn_prepare(txn: *const Txn, xid: Bytes) -> c_int {
-    guard_ok(|| {
-        // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
-        let (transaction, xid) = unsafe { (session(txn)?.take()?, xid.get()) };
-        Ok(transaction.prepare(xid)?)
+        let session = unsafe { session(txn) }?;
+        drop(session.take());
+        match session.prepared.take() {
+            Some(prepared) => Ok(prepared.rollback(millpond::Durability::None)?),
+            None => Ok(()),
+        }
     })
 }
 

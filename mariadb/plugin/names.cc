@@ -3,6 +3,9 @@
 #include "names.h"
 #include "engine.h"
 #include "session.h"
+#include "settings.h"
+
+#include <algorithm>
 
 namespace millpond {
 
@@ -12,9 +15,16 @@ constexpr char TEMPORARY[] = "#tmp/";
 // How the server names the files of temporary tables.
 constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
 
-// The server's metadata locks keep other users out already. What still uses a table is a
-// transaction that is ending.
-constexpr uint64_t TABLE_WAIT_MS = 60000;
+// The server's metadata locks keep other users out already. What still uses a table is a transaction
+// that is ending, or one that XA has prepared and whose connection has ended. So a statement waits as
+// long as for a row, but gives the first ones time to end.
+constexpr uint64_t LEAST_WAIT_MS = 1000;
+constexpr uint64_t WAIT_WITHOUT_STATEMENT_MS = 60000;
+
+uint64_t table_wait_ms() {
+  THD *thd = current_thd;
+  return thd ? std::max<uint64_t>(settings::lock_wait_ms(thd), LEAST_WAIT_MS) : WAIT_WITHOUT_STATEMENT_MS;
+}
 
 }  // namespace
 
@@ -72,7 +82,7 @@ void release_own_tables() {
 int make_changes(const std::vector<millpond_table_change> &changes) {
   if (changes.empty()) return MILLPOND_RC_OK;
   release_own_tables();
-  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+  return millpond_change_tables(database, changes.data(), changes.size(), table_wait_ms());
 }
 
 millpond_table_change change_of(uint op, const std::string &name) {
@@ -88,7 +98,7 @@ int drop_trees(const std::vector<std::string> &names) {
     changes.push_back(change_of(MILLPOND_TABLE_OP_DROP, name));
   }
   if (changes.empty()) return MILLPOND_RC_OK;
-  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+  return millpond_change_tables(database, changes.data(), changes.size(), table_wait_ms());
 }
 
 int trees_of(const std::string &table, std::vector<std::string> *names) {

@@ -7,6 +7,7 @@
 #include "settings.h"
 #include "status.h"
 #include "transactions.h"
+#include "two_phase.h"
 
 #include <unistd.h>
 
@@ -61,8 +62,10 @@ int start(void *place) {
   engine->signal_ddl_recovery_done = drop_orphans;
   engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
+  set_two_phase_functions(engine);
   settings::show_directories();
   drop_leftovers();
+  tell_prepared();
   sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
   return 0;
 }

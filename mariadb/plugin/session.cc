@@ -5,6 +5,7 @@
 #include "huge_pages.h"
 #include "names.h"
 #include "settings.h"
+#include "two_phase.h"
 
 #include <algorithm>
 #include <mutex>
@@ -93,7 +94,7 @@ int Session::begin() {
 }
 
 void Session::set_ended() {
-  running_ = statement_ = false;
+  running_ = statement_ = prepared_ = ordered_ = false;
   started_.store(0, std::memory_order_relaxed);
 }
 
@@ -147,14 +148,39 @@ uint Session::durability() const {
   }
 }
 
+int Session::prepare(bool all) {
+  if (!running_ || !ends_transaction(all)) return 0;
+  const std::string xid = xid_of(thd_);
+  const uint how = durability();
+  const int rc = millpond_txn_prepare_held(txn_, bytes_of(xid.data(), xid.size()), how, SECOND_MS, UINT64_MAX);
+  if (rc != MILLPOND_RC_OK) return reported(server_error(nullptr, rc));
+  prepared_ = true;
+  // The log is durable beyond the prepare record, so a commit apart is too.
+  if (how != MILLPOND_DURABILITY_BOUNDED) unsynced_ = false;
+  return 0;
+}
+
+void Session::commit_ordered(bool all) {
+  if (!prepared_ || ordered_ || !ends_transaction(all)) return;
+  ordered_ = millpond_txn_commit_ordered(txn_) == MILLPOND_RC_OK;
+}
+
+// Returns how durable the record of a commit has to be. Where the coordinator has the commit on record,
+// it is safe without.
+uint Session::durability_of_commit() const {
+  if (!ordered_) return durability();
+  return settings::flush_log_at_trx_commit() == 3 ? MILLPOND_DURABILITY_SYNC : MILLPOND_DURABILITY_NONE;
+}
+
 int Session::commit(bool all) {
   if (!running_) return 0;
   if (!ends_transaction(all)) {
     statement_ = false;
     return reported(server_error(thd_, millpond_statement_end(txn_)));
   }
+  const uint how = durability_of_commit();
   set_ended();
-  int rc = millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX);
+  int rc = millpond_txn_commit(txn_, how, SECOND_MS, UINT64_MAX);
   if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
   unsynced_ = false;
   const int error = reported(server_error(nullptr, rc));
@@ -180,8 +206,12 @@ int Session::rollback(bool all) {
     statement_ = false;
     return reported(server_error(thd_, millpond_statement_rollback(txn_)));
   }
+  // What somebody was told to be prepared must not come back.
+  const bool told = prepared_ && thd_sql_command(thd_) == SQLCOM_XA_ROLLBACK;
   set_ended();
-  const int error = reported(server_error(nullptr, millpond_txn_rollback(txn_)));
+  int rc = millpond_txn_rollback(txn_);
+  if (rc == MILLPOND_RC_OK && told) rc = millpond_sync(database);
+  const int error = reported(server_error(nullptr, rc));
   drop_temporary();
   return error;
 }

@@ -29,6 +29,11 @@ class Session {
   // Begins a transaction and draws its snapshot at once.
   int begin_with_snapshot();
 
+  // Two-phase commit: prepares the transaction, and commits it when its coordinator has the commit on
+  // record. The second may be called by another thread while this session waits. commit() follows.
+  int prepare(bool all);
+  void commit_ordered(bool all);
+
   int commit(bool all);
   int rollback(bool all);
   int set_savepoint(millpond_savepoint *savepoint);
@@ -90,6 +95,7 @@ class Session {
   bool reads_by_snapshot() const;
   bool ends_transaction(bool all) const;
   uint durability() const;
+  uint durability_of_commit() const;
   void drop_temporary();
   void set_ended();
 
@@ -97,6 +103,8 @@ class Session {
   millpond_txn *txn_ = nullptr;
   bool running_ = false;
   bool statement_ = false;
+  bool prepared_ = false;  // It is prepared, and its session decides it.
+  bool ordered_ = false;   // commit_ordered() has committed it.
   std::set<std::shared_ptr<TableMemory>> changed_tables_;
   std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.
   uint duplicate_index_ = 0;

@@ -169,8 +169,9 @@ static MYSQL_SYSVAR_ULONGLONG(redo_capacity, redo_capacity, PLUGIN_VAR_RQCMDARG,
                               nullptr, set_redo_capacity, 0, 0, ULONGLONG_MAX, MIB);
 static MYSQL_SYSVAR_ULONG(flush_log_at_trx_commit, flush_at_commit, PLUGIN_VAR_RQCMDARG,
                           "1: a commit is on disk when it returns. 2: it is with the operating system. "
-                          "0: it is on disk within a second.",
-                          nullptr, nullptr, 1, 0, 2, 0);
+                          "0: it is on disk within a second. 3: as 1; where the binary log has the commit too, "
+                          "both are synced.",
+                          nullptr, nullptr, 1, 0, 3, 0);
 static MYSQL_SYSVAR_ULONG(autoinc_lock_mode, counter_lock_mode, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                           "Statements that lock a table's AUTO_INCREMENT counter to their end. 0: all that "
                           "insert. 1: those that do not know how many rows they insert. 2: none.",

@@ -1,10 +1,12 @@
 //! What can happen to a server with the plugin: it is killed under load, a page decays, the disk is
 //! full, the plugin leaves and comes back, it is stopped while statements wait.
 
+use super::binlog_kills;
 use super::kills::{Counting, killed};
 use super::reports;
 use super::server::{self, Server};
 use super::steps::{expect, try_until};
+use super::xa;
 use super::{is_root, make_dir, output, sql};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,11 +21,13 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 12] = [
+const CASES: [(&str, Case); 14] = [
     ("a database that stops says why, at once and to each statement", reports::stopped),
     ("a definition that does not fit its trees is named", reports::misfits),
     ("the engine's directory is no schema, whatever is in it", reports::directory),
     ("a server that is killed loses nothing that it has acknowledged", killed),
+    ("a killed server has in its tables what its binary log has", binlog_kills::killed),
+    ("what XA has prepared outlives connection, stop and kill, and keeps its locks", xa::prepared),
     ("what a killed server was making is dropped", leftovers),
     ("an index is found although the server ended while it was renamed", renamed),
     ("a damaged page fails the statement and is named", damaged),

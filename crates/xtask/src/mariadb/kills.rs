@@ -1,5 +1,6 @@
 //! A server with the plugin that is killed under load and started again, once or hundreds of times.
 
+use super::binlog_kills;
 use super::server::{self, Server};
 use super::smoke::{compare_indexes, in_own_directory, sysbench_command};
 use super::steps::try_until;
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Kills in a row
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     kills: u32,
+    /// With the binary log, which is compared with the tables after each kill
+    #[arg(long)]
+    binlog: bool,
 }
 
 /// When a server is killed.
@@ -41,7 +45,11 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         make_dir(dir)?;
         let place = dir.join("server");
         make_dir(&place)?;
-        let rows = kill_in_a_row(&place, args.kills, When::Anytime).inspect_err(|_| {
+        let rows = match args.binlog {
+            true => binlog_kills::kill_in_a_row(&place, args.kills),
+            false => kill_in_a_row(&place, args.kills, When::Anytime),
+        };
+        let rows = rows.inspect_err(|_| {
             // If one still runs.
             let _ = server::stop(&place);
         })?;

@@ -15,6 +15,7 @@
 
 mod adapted;
 mod bench;
+mod binlog_kills;
 mod compare;
 mod compile;
 mod elf;
@@ -39,6 +40,7 @@ mod suites;
 mod trace;
 mod tree;
 mod variants;
+mod xa;
 
 use crate::root;
 use clap::Subcommand;

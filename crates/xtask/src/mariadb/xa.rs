@@ -1,0 +1,129 @@
+//! Transactions that XA has prepared: they outlive their connection, the server's stop and its
+//! kill, and keep their locks.
+
+use super::hardships::refused;
+use super::server::{self, Server};
+use super::steps::expect;
+use super::{output, sql, write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A server of a test ends by itself, even if the test is killed.
+const LIFE: Duration = Duration::from_secs(1800);
+/// Prepared transactions at once, besides the first ones.
+const MANY: u32 = 2_000;
+
+/// The test.
+pub(super) fn prepared(dir: &Path) -> Result<(), String> {
+    let server = start(dir, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; USE test; \
+         CREATE TABLE m (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE=Millpond; \
+         CREATE TABLE i (id INT PRIMARY KEY, v INT) ENGINE=InnoDB; \
+         CREATE TABLE many (id INT PRIMARY KEY) ENGINE=Millpond; \
+         CREATE TABLE other (id INT PRIMARY KEY) ENGINE=Millpond; \
+         INSERT INTO m VALUES (1, 1), (2, 2); INSERT INTO i VALUES (1, 1)",
+    )?;
+    // Each connection ends behind what it has prepared.
+    for (xid, work) in [
+        ("'both', 'of', 7", "UPDATE m SET v = 10 WHERE id = 1; UPDATE i SET v = 10 WHERE id = 1"),
+        ("'gone'", "DELETE FROM m WHERE id = 2"),
+    ] {
+        sql(&server, &format!("USE test; XA START {xid}; {work}; XA END {xid}; XA PREPARE {xid}"))?;
+    }
+    many(&server, dir)?;
+    let looks =
+        |server: &Server, when: &str| keep_their_locks(server).map_err(|why| format!("{when}: {why}"));
+    looks(&server, "after the connections have ended")?;
+    server::stop(dir)?;
+    let server = start(dir, &[])?;
+    looks(&server, "after a stop")?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
+    looks(&server, "after a kill, with the binary log")?;
+    sql(&server, "XA ROLLBACK 'gone'")?;
+    // Another format is the same name to the server.
+    sql(&server, "XA COMMIT 'both', 'of', 8")?;
+    let rows = "SELECT * FROM test.m ORDER BY id; SELECT * FROM test.i";
+    expect("the rows", &sql(&server, rows)?.replace('\n', " "), "1\t10 2\t2 1\t10")?;
+    sql(&server, "DROP TABLE test.m")?;
+    decide_many(&server)?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
+    expect("XA RECOVER", &format!("<{}>", sql(&server, "XA RECOVER")?), "<>")?;
+    let count = sql(&server, "SELECT COUNT(*), SUM(id % 2) FROM test.many")?;
+    expect("the rows of many", &count, &format!("{}\t0", MANY / 2))?;
+    server::stop(dir)
+}
+
+fn start(dir: &Path, more: &[&str]) -> Result<Server, String> {
+    let mut options = vec!["--innodb-lock-wait-timeout=1", "--lock-wait-timeout=2"];
+    options.extend(more);
+    server::start(dir, LIFE, &options)
+}
+
+/// Checks that the first two are prepared and keep others from their rows and tables.
+fn keep_their_locks(server: &Server) -> Result<(), String> {
+    let all = sql(server, "XA RECOVER")?;
+    expect("XA RECOVER", &all, "7\t4\t2\tbothof")?;
+    expect("XA RECOVER", &all, "1\t4\t0\tgone")?;
+    if all.lines().count() != MANY as usize + 2 {
+        return Err(format!("{} are prepared", all.lines().count()));
+    }
+    expect("a reader", &sql(server, "SELECT * FROM test.m ORDER BY id")?.replace('\n', " "), "1\t1 2\t2")?;
+    for statement in [
+        "UPDATE test.m SET v = 3 WHERE id = 2",
+        "SELECT * FROM test.m WHERE id = 1 FOR UPDATE",
+        "UPDATE test.i SET v = 3 WHERE id = 1",
+        "DROP TABLE test.m",
+        "RENAME TABLE test.m TO test.n",
+        "ALTER TABLE test.m ADD COLUMN w INT, ALGORITHM=COPY",
+        "TRUNCATE TABLE test.m",
+    ] {
+        let why = refused(server, statement)?;
+        // The server says it in two ways.
+        if !why.contains("Lock timed out") {
+            expect(statement, &why, "Lock wait timeout exceeded")?;
+        }
+    }
+    // Others go on.
+    sql(server, "INSERT INTO test.m VALUES (3, 3); DELETE FROM test.m WHERE id = 3")?;
+    sql(server, "ALTER TABLE test.other FORCE")
+        .and_then(|_| expect("CHECK TABLE", &sql(server, "CHECK TABLE test.m")?, "status\tOK"))
+}
+
+/// Prepares many transactions, each in a connection of its own.
+fn many(server: &Server, dir: &Path) -> Result<(), String> {
+    let lines = (1..=MANY).map(|n| {
+        format!(
+            "XA START '{n}'; INSERT INTO many VALUES ({n}); XA END '{n}'; XA PREPARE '{n}';\nconnect test;\n"
+        )
+    });
+    run_file(server, dir, &lines.collect::<String>())
+}
+
+/// Commits every second one, and rolls the others back.
+fn decide_many(server: &Server) -> Result<(), String> {
+    let mut all = String::new();
+    for n in 1..=MANY {
+        let verb = if n % 2 == 0 { "COMMIT" } else { "ROLLBACK" };
+        all += &format!("XA {verb} '{n}';");
+    }
+    sql(server, &all).map(drop)
+}
+
+/// Runs statements of a file.
+fn run_file(server: &Server, dir: &Path, statements: &str) -> Result<(), String> {
+    let script = dir.join("statements.sql");
+    write(&script, statements)?;
+    let input = std::fs::File::open(&script).map_err(|e| format!("{}: {e}", script.display()))?;
+    let mut client = server.client();
+    let done = client.arg("test").stdin(input).stdout(Stdio::null()).output();
+    let done = done.map_err(|e| format!("cannot start a client: {e}"))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+    }
+}

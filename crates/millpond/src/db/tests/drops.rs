@@ -62,9 +62,16 @@ fn a_check_waits_for_redo_that_no_table_needs() {
         (0..64).for_each(|at| killed.flip(&path, u64::from(page.0) * 4096 + at, 0x5a).unwrap());
     }
     let db = open(&killed);
-    let checked = db.check();
-    let refused = matches!(checked, Err(Error::Corrupt { .. } | Error::Poisoned { .. }));
-    assert!(refused, "{checked:?}");
+    match db.check() {
+        Err(Error::Corrupt { .. } | Error::Poisoned { .. }) => {}
+        // The background has freed the pages before replay came to them. Then no redo needs them,
+        // and nothing may fail later.
+        Ok(checked) => {
+            db.close().unwrap_or_else(|error| panic!("{checked:?}, and then: {error}"));
+            open(&killed).check().unwrap();
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Fills the log until only rollback and drops are admitted, while no checkpoint can move: the

@@ -2,6 +2,7 @@
 
 #include "handler.h"
 #include "errors.h"
+#include "session.h"
 #include "settings.h"
 
 #include <new>
@@ -29,7 +30,7 @@ namespace {
 bool locks_gaps(THD *thd) {
   const uint isolation = thd_tx_isolation(thd);
   return isolation == ISO_SERIALIZABLE ||
-         (isolation == ISO_REPEATABLE_READ && !settings::snapshot_isolation(thd));
+         (isolation == ISO_REPEATABLE_READ && reads_newest(thd));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "handler.h"
 #include "errors.h"
 #include "leftovers.h"
+#include "replication.h"
 #include "server_functions.h"
 #include "settings.h"
 #include "status.h"
@@ -63,6 +64,7 @@ int start(void *place) {
   engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
   set_two_phase_functions(engine);
+  observe_waits();
   settings::show_directories();
   drop_leftovers();
   tell_prepared();

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "huge_pages.h"
 #include "names.h"
+#include "replication.h"
 #include "settings.h"
 #include "two_phase.h"
 
@@ -24,6 +25,8 @@ std::vector<Session *> sessions;
 // With millpond_flush_log_at_trx_commit=0 the log is synced once a second, however much has been
 // written.
 constexpr uint64_t SECOND_MS = 1000;
+
+bool reads_newest(THD *thd) { return !settings::snapshot_isolation(thd) || is_applier(thd); }
 
 Session *Session::existing(THD *thd) {
   return static_cast<Session *>(thd_get_ha_data(thd, engine));
@@ -81,8 +84,9 @@ int Session::begin() {
       break;
     default:
       options.isolation = MILLPOND_ISOLATION_REPEATABLE_READ;
-      options.current_reads = !settings::snapshot_isolation(thd_);
+      options.current_reads = reads_newest(thd_);
   }
+  options.observed_as = wait_name(thd_);
   options.lock_wait_ms = settings::lock_wait_ms(thd_);
   int rc = millpond_txn_begin(txn_, &options);
   if (rc != MILLPOND_RC_OK) return server_error(nullptr, rc);

@@ -13,6 +13,10 @@
 
 namespace millpond {
 
+// Tells whether changes and locking reads at REPEATABLE READ use the newest rows, whatever the snapshot.
+// Those of a replica's threads do: the primary has allowed the changes already.
+bool reads_newest(THD *thd);
+
 // One connection's place for transactions. It lives from the connection's first use of a Millpond
 // table to its end.
 class Session {

@@ -395,6 +395,8 @@ typedef struct {
   uint32_t current_reads;
   // How long a call waits for a lock, milliseconds; 0: not at all.
   uint64_t lock_wait_ms;
+  // The name by which `millpond_observe_waits` knows the transaction. 0: it has none.
+  uint64_t observed_as;
 } millpond_txn_options;
 
 // A point of a transaction, for `millpond_savepoint_rollback`. Memory of the caller.
@@ -402,6 +404,10 @@ typedef struct {
   // The engine's; not for the caller.
   uint64_t opaque[4];
 } millpond_savepoint;
+
+// Is told that a named transaction waits for another (`millpond_observe_waits`). Returns not 0 if
+// it will have `blocker` rolled back.
+typedef int (*WaitFn)(void *context, uint64_t waiter, uint64_t blocker);
 
 #ifdef __cplusplus
 extern "C" {
@@ -755,6 +761,13 @@ void millpond_txn_release_tables(const millpond_txn *txn);
 // Undoes what the transaction did since the savepoint. The savepoint can be used again, later ones
 // cannot.
 int millpond_savepoint_rollback(const millpond_txn *txn, const millpond_savepoint *to);
+
+// Calls `told` from now on when a transaction that has a name (`observed_as`) begins to wait for a
+// lock of another that has one. Any thread of the database calls it, several at once, while the
+// lock table is locked: it must not wait, nor call the database. Neither transaction ends during
+// the call, and a session that a transaction is of is not freed. `context` must stay valid until
+// the database is freed. `MILLPOND_RC_MISUSE` at the second call.
+int millpond_observe_waits(const millpond_db *db, WaitFn told, void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

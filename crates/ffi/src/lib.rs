@@ -35,3 +35,4 @@ pub mod rc;
 pub mod row;
 pub mod two_phase;
 pub mod txn;
+pub mod waits;

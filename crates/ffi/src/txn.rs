@@ -72,6 +72,8 @@ pub struct TxnOptions {
     pub current_reads: u32,
     /// How long a call waits for a lock, milliseconds; 0: not at all.
     pub lock_wait_ms: u64,
+    /// The name by which `millpond_observe_waits` knows the transaction. 0: it has none.
+    pub observed_as: u64,
 }
 
 /// A point of a transaction, for `millpond_savepoint_rollback`. Memory of the caller.
@@ -188,6 +190,7 @@ pub unsafe extern "C" fn millpond_txn_begin(txn: *const Txn, options: *const Txn
             .isolation(isolation_of(options.isolation)?)
             .read_only(options.read_only != 0)
             .current_reads(options.current_reads != 0)
+            .observed_as(options.observed_as)
             .lock_wait(Duration::from_millis(options.lock_wait_ms));
         let mut transaction = txn.db.begin_with(engine)?;
         transaction.cancel_by(&txn.canceller)?;

@@ -250,6 +250,7 @@ pub use db::{
     RowLock, RowOutcome, Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
+pub use lock::WaitObserver;
 #[doc(inline)]
 pub use metrics::Snapshot;
 pub use options::{Doublewrite, InnodbLaw, Law, Options};

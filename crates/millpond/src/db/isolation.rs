@@ -98,6 +98,7 @@ pub struct TxnOptions {
     pub(super) durability: Durability,
     pub(super) read_only: bool,
     pub(super) current_reads: bool,
+    pub(super) observed_as: u64,
     lock_wait: Option<Duration>,
 }
 
@@ -173,6 +174,15 @@ impl TxnOptions {
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> TxnOptions {
         self.lock_wait = Some(wait);
+        self
+    }
+
+    /// Sets the name by which the observer of waits knows the transaction
+    /// ([`Db::observe_waits`](crate::Db::observe_waits) has an example). 0, the default: it is told
+    /// nothing of it.
+    #[must_use]
+    pub fn observed_as(mut self, name: u64) -> TxnOptions {
+        self.observed_as = name;
         self
     }
 

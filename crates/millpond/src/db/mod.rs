@@ -14,6 +14,7 @@ mod index_cursor;
 mod isolation;
 mod lock_ahead;
 mod locking;
+mod observe;
 mod prepare;
 mod range;
 mod receipt;

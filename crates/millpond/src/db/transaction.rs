@@ -84,7 +84,7 @@ impl Transaction {
         Transaction {
             core,
             options,
-            txn: Txn::default(),
+            txn: Txn::observed_as(options.observed_as),
             tables: RefCell::default(),
             ended: Cell::new(false),
             aborted: Cell::new(false),

@@ -109,8 +109,9 @@ impl LockTable {
     }
 
     /// Breaks a cycle. If a member is a scan that only lets writers pass, the scan continues. Else
-    /// the victim is the transaction that has done least. Among equals it is the one that has
-    /// closed the cycle, as in InnoDB, or else the youngest.
+    /// the victim is one that is rolled back anyway, because it is in the way of another, or the
+    /// transaction that has done least. Among equals it is the one that has closed the cycle, as in
+    /// InnoDB, or else the youngest.
     fn break_one(&self, cycle: &Cycle) {
         let members = || cycle.members().map(|(owner, _)| owner);
         let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_scan_wait());
@@ -122,7 +123,9 @@ impl LockTable {
         }
         // The search began at the transaction that has closed the cycle.
         let closing = cycle.path.first().map(|step| step.at.0.txn);
-        let rank = |owner: &&Arc<Owner>| (owner.work(), Some(owner.txn) != closing, Reverse(owner.txn));
+        let rank = |owner: &&Arc<Owner>| {
+            (!owner.is_in_the_way(), owner.work(), Some(owner.txn) != closing, Reverse(owner.txn))
+        };
         let victim = members().min_by_key(rank).expect("it holds its beginning");
         let Some(key) = victim.waits_for() else { return };
         #[cfg(test)]
@@ -177,9 +180,10 @@ impl LockTable {
     #[cfg(test)]
     fn stands_in_circle(&self, owner: &Arc<Owner>) -> bool {
         let edges = |owner: &Owner| match owner.waits_for() {
-            Some(key) if key.in_queue() => {
-                self.lock_shard(&key).get(&key).map_or_else(Vec::new, |queue| queue.all_before(owner.txn))
-            }
+            Some(key) if key.in_queue() => self
+                .lock_shard(&key)
+                .get(&key)
+                .map_or_else(Vec::new, |queue| queue.before(owner.txn).cloned().collect()),
             Some(_) => self.blockers(owner, owner.wait_number()).holders.to_vec(),
             None => Vec::new(),
         };

@@ -17,7 +17,7 @@
 //!
 //! **Order of mutexes:** a shard of queues or of ranges, then an owner. A thread that breaks
 //! deadlocks takes the mutex `breaking` before both. Under these mutexes a thread waits for nothing
-//! else. A transaction that is granted a lock is woken after they are released.
+//! else, and the observer of waits is called ([`observe`]). A transaction that is granted a lock is woken after they are released.
 //!
 //! The result depends only on the order of calls and on the seed: queues are vectors, maps are
 //! ordered or hash from the seed.
@@ -27,6 +27,7 @@ mod covered;
 mod deadlock;
 mod key;
 mod mode;
+mod observe;
 mod owner;
 mod pending;
 mod queue;
@@ -44,6 +45,7 @@ pub(crate) use cancel::CancelFlag;
 pub(crate) use covered::{KeyState, RangeMode};
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
+pub use observe::WaitObserver;
 pub(crate) use owner::Owner;
 pub(crate) use pending::ScanStart;
 pub(crate) use ranges::{KeyRange, RangeRow, WriterWait};

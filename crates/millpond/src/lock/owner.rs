@@ -35,6 +35,10 @@ pub(crate) struct Owner {
     many: AtomicBool,
     /// Its last request was granted at once, and it had no lock there before.
     new_lock: AtomicBool,
+    /// It is to be rolled back, because it is in the way of one that must commit before it.
+    in_the_way: AtomicBool,
+    /// Its name for the observer of waits; 0: none.
+    name: u64,
     mu: Mutex<Held>,
 }
 
@@ -51,10 +55,12 @@ struct Held {
     /// Another transaction has waited for one of its locks.
     blocking: bool,
     closed: bool,
+    /// The observer is not told of it any more.
+    hidden: bool,
 }
 
 impl Owner {
-    pub(super) fn new(txn: TxnId) -> Owner {
+    pub(super) fn new(txn: TxnId, name: u64) -> Owner {
         Owner {
             txn,
             work: AtomicU64::new(0),
@@ -63,6 +69,8 @@ impl Owner {
             ended: AtomicBool::new(false),
             many: AtomicBool::new(false),
             new_lock: AtomicBool::new(false),
+            in_the_way: AtomicBool::new(false),
+            name,
             mu: Mutex::new(Held::default()),
         }
     }
@@ -159,6 +167,7 @@ impl Owner {
         let mut mu = self.mu.lock();
         base::check!(mu.waits_for.is_none(), "{} ends while it waits for a lock", self.txn);
         mu.closed = true;
+        mu.hidden = true;
         self.ended.store(true, Ordering::Release);
         let mut first = std::mem::take(&mut mu.urgent);
         first.append(&mut mu.counters);
@@ -193,6 +202,29 @@ impl Owner {
     /// itself.
     pub(super) fn has_blocked(&self) -> bool {
         self.mu.lock().blocking
+    }
+
+    /// Its name for the observer of waits, if it has one.
+    pub(super) fn observed_as(&self) -> Option<u64> {
+        (self.name != 0).then_some(self.name)
+    }
+
+    /// Calls `told` with its name, unless it is hidden. Notes whether it is in the way.
+    pub(super) fn while_observed(&self, told: impl FnOnce(u64) -> bool) {
+        let mu = self.mu.lock();
+        if !mu.hidden && told(self.name) {
+            self.in_the_way.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Hides it from the observer of waits. When this returns, no call names it.
+    pub(crate) fn hide(&self) {
+        self.mu.lock().hidden = true;
+    }
+
+    /// Whether it is to be rolled back because of another transaction.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.in_the_way.load(Ordering::Relaxed)
     }
 
     pub(super) fn begin_wait(&self, key: &LockKey, signal: u32) {

@@ -122,6 +122,20 @@ impl TreeRanges {
         }
     }
 
+    /// The transactions that wait in `range`, and the range of `txn` is in their way.
+    pub(super) fn waiting_in(&self, txn: TxnId, range: KeyRange<'_>) -> impl Iterator<Item = &Arc<Owner>> {
+        let own = self.holders.get(&txn).map(|(_, covered)| covered);
+        let end = range.to.map_or(Unbounded, Excluded);
+        self.pending
+            .range::<[u8], _>((Included(range.from), end))
+            .flat_map(|(key, pending)| pending.iter().map(move |request| (key, request)))
+            .filter(move |(key, request)| {
+                let waits = matches!(request.stands, PendingState::BlockedBy(_));
+                waits && request.owner.txn != txn && own.is_some_and(|own| own.blocks(key, request.want))
+            })
+            .map(|(_, request)| &request.owner)
+    }
+
     /// Removes a pending request, and wakes the scans that waited for no other. Returns the bytes
     /// freed; none if there is none.
     pub(super) fn remove_pending(&mut self, txn: TxnId, key: &[u8], woken: &mut WakeList) -> Option<usize> {

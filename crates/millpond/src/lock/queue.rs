@@ -247,17 +247,15 @@ impl Queue {
         base::verify!(!self.has_waiters() || self.waiters().len() > 0, "an empty list of waiters: {self:?}");
     }
 
-    /// All transactions that keep `txn` waiting, found one by one.
-    #[cfg(test)]
-    pub(super) fn all_before(&self, txn: TxnId) -> Vec<Arc<Owner>> {
-        let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {
-            return Vec::new();
-        };
-        let mode = self.waiters().nth(place).expect("it was just seen").mode;
+    /// All transactions that keep `txn` waiting, also those that wait before it.
+    pub(super) fn before(&self, txn: TxnId) -> impl Iterator<Item = &Arc<Owner>> {
+        let place = self.waiters().position(|waiter| waiter.owner.txn == txn);
+        let mode = place.and_then(|place| self.waiters().nth(place)).map(|waiter| waiter.mode);
         let held = self.held.iter().map(|held| (&held.owner, held.mode));
-        let before = held.chain(self.waiters().take(place).map(|waiter| (&waiter.owner, waiter.mode)));
-        let excludes = before.filter(|(owner, other)| owner.txn != txn && mode.conflicts(*other));
-        excludes.map(|(owner, _)| Arc::clone(owner)).collect()
+        let waiting = self.waiters().take(place.unwrap_or(0)).map(|waiter| (&waiter.owner, waiter.mode));
+        held.chain(waiting)
+            .filter(move |(owner, other)| owner.txn != txn && mode.is_some_and(|mode| mode.conflicts(*other)))
+            .map(|(owner, _)| owner)
     }
 
     #[cfg(test)]

@@ -298,6 +298,11 @@ impl LockTable {
         let added = add(covered);
         // Joining ranges can free more than it takes.
         self.bytes.fetch_add((covered.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        if added && owner.observed_as().is_some() {
+            for waiting in ranges.waiting_in(owner.txn, range) {
+                self.tell(waiting, std::iter::once(owner));
+            }
+        }
         if added { Ok(()) } else { Err(Denied::Full) }
     }
 
@@ -407,6 +412,7 @@ impl LockTable {
             Wait::NoWait | Wait::Skip => return Ok(None),
         };
         first.iter().for_each(|(_, first)| first.mark_blocking());
+        self.tell(owner, first.iter().map(|(_, first)| first));
         ranges.scans.push(WaitingScan { owner: Arc::clone(owner), first });
         let key = LockKey::scan_wait(range.tree);
         owner.begin_wait(&key, ticket::WAITING);
@@ -504,6 +510,7 @@ impl LockTable {
         }
         owner.begin_wait(&name, ticket::WAITING);
         self.count_wait();
+        self.tell(owner, ranges.blocking(owner.txn, key, want));
         Ok(Asked::Waits(Ticket::new(self, Arc::clone(owner), name, limit)))
     }
 

@@ -7,12 +7,12 @@ use super::queue::{Placed, Queue};
 use super::queues::{By, Queues, shard_bits};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
-use super::{Denied, KeyState, Mode, Owner, RowRequest, Wait};
+use super::{Denied, KeyState, Mode, Owner, RowRequest, Wait, WaitObserver};
 use base::sharded::shards;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use base::{ByTxn, Sharded, Spread, TreeId, TxnId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vfs::Clock;
 
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct LockTable {
     pub(super) searches: Searches,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ranges: Ranges,
+    /// Is told of waits.
+    pub(super) observer: OnceLock<Arc<dyn WaitObserver>>,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
     /// Locks take at most this many bytes; further requests are refused.
@@ -116,6 +118,7 @@ impl LockTable {
             searches: Searches::default(),
             clock,
             ranges: Ranges::default(),
+            observer: OnceLock::new(),
             stopped: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             bytes_most: AtomicU64::new(bytes_most),
@@ -128,7 +131,12 @@ impl LockTable {
     /// Registers a transaction. REQUIRES: called before its first lock and its first uncommitted
     /// version, also for a transaction that recovery found prepared.
     pub(crate) fn begin(&self, txn: TxnId) -> Arc<Owner> {
-        let owner = Arc::new(Owner::new(txn));
+        self.begin_as(txn, 0)
+    }
+
+    /// As [`LockTable::begin`], for a transaction that the observer of waits knows by `name`.
+    pub(crate) fn begin_as(&self, txn: TxnId, name: u64) -> Arc<Owner> {
+        let owner = Arc::new(Owner::new(txn, name));
         let before = self.owners.insert(txn, Arc::clone(&owner));
         base::check!(before.is_none(), "{txn} begins twice");
         owner
@@ -523,6 +531,7 @@ impl LockTable {
                 }
                 owner.begin_wait(&key, ticket::WAITING);
                 self.count_wait();
+                self.tell(owner, queue.before(owner.txn));
                 let limit = limit.expect("only a request with a limit waits");
                 Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), key, limit)))
             }

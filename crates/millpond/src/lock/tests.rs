@@ -2,6 +2,7 @@
 
 mod cycles;
 mod memory;
+mod observed;
 mod ranges;
 mod row_ranges;
 mod script;

@@ -47,6 +47,9 @@ impl Txns {
                 return Err(Error::Misuse("a prepared transaction has that xid already".into()));
             }
             self.status.set(owner.txn(), TxnState::Prepared);
+            if !held {
+                owner.hide();
+            }
             let entry = Prepared {
                 owner: Arc::clone(owner),
                 stream: txn.stream().cloned(),
@@ -70,6 +73,7 @@ impl Txns {
     pub(crate) fn leave_prepared(&self, xid: &[u8], tables: Vec<Using>) {
         if let Some(found) = self.prepared.lock().get_mut(xid) {
             found.claimed = false;
+            found.owner.hide();
             found.tables = tables;
         }
     }

@@ -173,9 +173,16 @@ pub(crate) struct Txn {
     pub(super) doomed: Cell<bool>,
     /// Lets another thread cancel its waits.
     pub(crate) cancel: Option<Arc<CancelFlag>>,
+    /// Its name for the observer of waits; 0: none.
+    observed_as: u64,
 }
 
 impl Txn {
+    /// A transaction that the observer of waits knows by `name`; 0: by none.
+    pub(crate) fn observed_as(name: u64) -> Txn {
+        Txn { observed_as: name, ..Txn::default() }
+    }
+
     /// Returns its id; `NONE` while it has neither locked nor changed anything.
     pub(crate) fn id(&self) -> TxnId {
         self.owner.get().map_or(TxnId::NONE, |owner| owner.txn())
@@ -319,7 +326,7 @@ impl Txns {
         txn.owner.get_or_init(|| {
             let id = self.status.begin();
             self.streams.prefetch(id);
-            self.locks.begin(id)
+            self.locks.begin_as(id, txn.observed_as)
         })
     }
 

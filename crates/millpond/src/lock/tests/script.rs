@@ -2,6 +2,7 @@
 //! the waits that it ended.
 
 use super::*;
+use base::sync::Mutex;
 
 /// The lock of a scan that may change what it reads.
 pub(super) const UPDATE: RangeMode = RangeMode { rows: Mode::Exclusive, gaps: true };
@@ -12,6 +13,19 @@ struct Session<'t> {
     owners: BTreeMap<u64, Arc<Owner>>,
     tickets: BTreeMap<u64, Ticket<'t>>,
     scans: BTreeMap<u64, ScanStart>,
+    /// Is told of waits, if the script is about that.
+    told: Option<Arc<Told>>,
+}
+
+/// An observer for which transactions have to commit in the order of their numbers.
+#[derive(Debug, Default)]
+struct Told(Mutex<String>);
+
+impl WaitObserver for Told {
+    fn waits(&self, waiter: u64, blocker: u64) -> bool {
+        write!(self.0.lock(), " ({waiter} waits for {blocker})").unwrap();
+        waiter < blocker
+    }
 }
 
 /// Runs a script and compares its output.
@@ -26,13 +40,27 @@ struct Session<'t> {
 /// writer's status is final · `1 works 5` · `1 looks` searches for deadlocks · `1 quits` withdraws
 /// · `1 end` releases all · `show a` · `stop`
 pub(super) fn check(script: &str, expected: &Expect) {
+    run(script, expected, None);
+}
+
+/// As [`check`], with an observer of waits that knows each transaction by its number. The output
+/// shows what it is told. `1 hides` hides a transaction from it.
+pub(super) fn check_told(script: &str, expected: &Expect) {
+    run(script, expected, Some(Arc::default()));
+}
+
+fn run(script: &str, expected: &Expect, told: Option<Arc<Told>>) {
     let table = table();
-    let mut session =
-        Session { table: &table, owners: BTreeMap::new(), tickets: BTreeMap::new(), scans: BTreeMap::new() };
+    if let Some(told) = &told {
+        assert!(table.observe(Arc::clone(told) as Arc<dyn WaitObserver>));
+    }
+    let (owners, tickets, scans) = Default::default();
+    let mut session = Session { table: &table, owners, tickets, scans, told };
     let mut out = String::new();
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let result = session.call(line);
-        let text = format!("{line}: {result}{}", session.ended_waits());
+        let told = session.told.as_ref().map_or(String::new(), |told| std::mem::take(&mut told.0.lock()));
+        let text = format!("{line}: {result}{told}{}", session.ended_waits());
         writeln!(out, "{}", text.trim_end().trim_end_matches(':')).unwrap();
     }
     session.tickets.clear();
@@ -59,7 +87,7 @@ impl<'t> Session<'t> {
             _ => {}
         }
         let id = words[0].parse().unwrap_or_else(|_| panic!("what is {line:?}"));
-        let owner = Arc::clone(self.owners.entry(id).or_insert_with(|| table.begin(TxnId(id))));
+        let owner = Arc::clone(self.owners.entry(id).or_insert_with(|| table.begin_as(TxnId(id), id)));
         let wait = match words.last() {
             Some(&"nowait") => Wait::NoWait,
             Some(&"skip") => Wait::Skip,
@@ -120,6 +148,7 @@ impl<'t> Session<'t> {
         match *words {
             ["undoes", row] => self.table.keep_written(owner, TREE, row.as_bytes()).unwrap(),
             ["works", work] => owner.add_work(work.parse().unwrap()),
+            ["hides"] => owner.hide(),
             ["looks"] => self.table.break_cycles(owner, 0),
             ["quits"] => drop(self.tickets.remove(&id)),
             ["end"] => {

@@ -3,6 +3,7 @@
 
 use super::binlog_kills;
 use super::kills::{Counting, killed};
+use super::replicas;
 use super::reports;
 use super::server::{self, Server};
 use super::steps::{expect, try_until};
@@ -21,12 +22,13 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 14] = [
+const CASES: [(&str, Case); 15] = [
     ("a database that stops says why, at once and to each statement", reports::stopped),
     ("a definition that does not fit its trees is named", reports::misfits),
     ("the engine's directory is no schema, whatever is in it", reports::directory),
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("a killed server has in its tables what its binary log has", binlog_kills::killed),
+    ("a replica has its primary's rows, although both are killed", replicas::follows),
     ("what XA has prepared outlives connection, stop and kill, and keeps its locks", xa::prepared),
     ("what a killed server was making is dropped", leftovers),
     ("an index is found although the server ended while it was renamed", renamed),

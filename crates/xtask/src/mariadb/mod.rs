@@ -30,6 +30,7 @@ mod packages;
 mod programs;
 mod proof;
 mod release;
+mod replicas;
 mod reports;
 mod serve;
 mod server;
@@ -82,6 +83,8 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Kill a server under load again and again, and look for all that it has acknowledged
     Kills(kills::Args),
+    /// Kill a primary and its replica under load again and again, and compare them
+    Replicas(replicas::Args),
     /// Measure what `serve` and `collect` cost a server
     OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
@@ -103,6 +106,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Pictures => build().and_then(|_| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
         Command::Kills(args) => kills::run(&args),
+        Command::Replicas(args) => replicas::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),

@@ -18,6 +18,7 @@ mod bench;
 mod binlog_kills;
 mod compare;
 mod compile;
+mod dumped;
 mod elf;
 mod hardships;
 mod headers;
@@ -25,6 +26,7 @@ mod kills;
 mod lab;
 mod layout;
 mod listed;
+mod load;
 mod own_load;
 mod packages;
 mod programs;
@@ -73,6 +75,9 @@ pub(crate) enum Command {
         /// Of the scripts only this one, and nothing else
         #[arg(long, conflicts_with_all = ["only", "all"])]
         script: Option<String>,
+        /// Of what can happen to a server only that whose name has this text, and nothing else
+        #[arg(long, conflicts_with_all = ["only", "all", "script"])]
+        hardship: Option<String>,
         /// All that compares with InnoDB whole: hours
         #[arg(long)]
         all: bool,
@@ -99,8 +104,9 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
+        Command::Test { hardship: Some(part), .. } => build().and_then(|_| smoke::run_hardships(&part)),
         Command::Test { script: Some(name), .. } => build().and_then(|_| smoke::run_script(&name)),
-        Command::Test { only, all, script: None } => {
+        Command::Test { only, all, script: None, hardship: None } => {
             build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
         }
         Command::Pictures => build().and_then(|_| smoke::pictures()),
@@ -117,7 +123,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
 /// and where packages are missing and the user is not root, this is an error that names the
 /// packages.
 pub(crate) fn check() -> Result<(), String> {
-    run(Command::Test { only: None, script: None, all: false })
+    run(Command::Test { only: None, script: None, hardship: None, all: false })
 }
 
 /// Runs the tests of the plugin that is built, or only a part of them.

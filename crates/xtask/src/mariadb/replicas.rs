@@ -1,8 +1,7 @@
 //! A primary and its replica under load, both killed again and again: in the end they have the same
 //! rows.
 
-mod load;
-
+use super::load::{self, Killed};
 use super::server::{self, Server};
 use super::{build, make_dir, output, sql};
 use clap::ValueEnum;
@@ -76,22 +75,6 @@ pub(crate) struct Args {
     /// Seconds between two kills
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     kill_every: u64,
-}
-
-/// Who is killed. It decides what the load may have in it, because not all that the server does
-/// survives a kill with any engine. A killed replica does not know whether it has applied a change of
-/// tables or a decision of XA, and it has lost its temporary tables. A killed primary may have logged
-/// what it has not prepared for XA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Killed {
-    /// Nobody
-    None,
-    /// The primary
-    Primary,
-    /// The replica
-    Replica,
-    /// Both, in turn
-    Both,
 }
 
 /// One run.
@@ -219,7 +202,7 @@ impl Pair {
         }
         self.decide_prepared()?;
         let transactions = self.catch_up()?;
-        let tables = self.compare()?;
+        let tables = compare(self.server(PRIMARY)?, self.server(REPLICA)?)?;
         let Case { mode, engines, .. } = self.case;
         let kills = self.kills;
         Ok(format!(
@@ -277,35 +260,34 @@ impl Pair {
         }
         position.rsplit('-').next().and_then(|n| n.parse().ok()).ok_or_else(|| format!("what is {position}"))
     }
+}
 
-    /// Compares all tables. Returns how many there are.
-    fn compare(&self) -> Result<usize, String> {
-        let (primary, replica) = (self.server(PRIMARY)?, self.server(REPLICA)?);
-        let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'test' \
-                     AND table_type <> 'VIEW' ORDER BY 1";
-        let tables = sql(primary, names)?;
-        same("the tables", &tables, &sql(replica, names)?)?;
-        for table in tables.lines() {
-            let columns = format!(
-                "SELECT column_name, column_type, column_key FROM information_schema.columns \
-                 WHERE table_schema = 'test' AND table_name = '{table}' ORDER BY 1"
-            );
-            let rows = format!("CHECKSUM TABLE test.{table} EXTENDED; SELECT COUNT(*) FROM test.{table}");
-            for look in [columns, rows] {
-                same(table, &sql(primary, &look)?, &sql(replica, &look)?)?;
-            }
-            for server in [primary, replica] {
-                let check = sql(server, &format!("CHECK TABLE test.{table}"))?;
-                if !check.ends_with("\tOK") && !check.ends_with("doesn't support check") {
-                    return Err(format!("CHECK TABLE {table}: {check}"));
-                }
-            }
+/// Compares all tables of two servers. Returns how many there are.
+pub(super) fn compare(primary: &Server, replica: &Server) -> Result<usize, String> {
+    let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'test' \
+                 AND table_type <> 'VIEW' ORDER BY 1";
+    let tables = sql(primary, names)?;
+    same("the tables", &tables, &sql(replica, names)?)?;
+    for table in tables.lines() {
+        let columns = format!(
+            "SELECT column_name, column_type, column_key FROM information_schema.columns \
+             WHERE table_schema = 'test' AND table_name = '{table}' ORDER BY 1"
+        );
+        let rows = format!("CHECKSUM TABLE test.{table} EXTENDED; SELECT COUNT(*) FROM test.{table}");
+        for look in [columns, rows] {
+            same(table, &sql(primary, &look)?, &sql(replica, &look)?)?;
         }
         for server in [primary, replica] {
-            same("what is prepared", "", &sql(server, "XA RECOVER")?)?;
+            let check = sql(server, &format!("CHECK TABLE test.{table}"))?;
+            if !check.ends_with("\tOK") && !check.ends_with("doesn't support check") {
+                return Err(format!("CHECK TABLE {table}: {check}"));
+            }
         }
-        Ok(tables.lines().count())
     }
+    for server in [primary, replica] {
+        same("what is prepared", "", &sql(server, "XA RECOVER")?)?;
+    }
+    Ok(tables.lines().count())
 }
 
 fn same(what: &str, primary: &str, replica: &str) -> Result<(), String> {

@@ -74,7 +74,7 @@ pub(super) fn run(only: Option<Part>) -> Result<(), String> {
         if runs(Part::Trace) {
             trace::run(&dir.join("trace"))?;
         }
-        if runs(Part::Hardships) { hardships::run(&dir.join("hardships")) } else { Ok(()) }
+        if runs(Part::Hardships) { hardships::run(&dir.join("hardships"), "") } else { Ok(()) }
     })
 }
 
@@ -89,6 +89,11 @@ pub(super) fn run_script(name: &str) -> Result<(), String> {
         let server = start(dir)?;
         scripts(&server, dir, |file| name_of(file) == name).and(server::stop(dir))
     })
+}
+
+/// Runs the hardships whose names have `part`.
+pub(super) fn run_hardships(part: &str) -> Result<(), String> {
+    in_own_directory(|dir| hardships::run(dir, part))
 }
 
 /// Starts the server that scripts share.

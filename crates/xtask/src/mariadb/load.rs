@@ -1,10 +1,26 @@
 //! What the clients of a primary do: transactions of every kind, changes of tables between them.
 
-use super::super::server::Server;
-use super::super::write;
-use super::Killed;
+use super::server::Server;
+use super::write;
+use clap::ValueEnum;
 use std::path::Path;
 use std::process::{Child, Stdio};
+
+/// Who is killed. It decides what the load may have in it, because not all that the server does
+/// survives a kill with any engine. A killed replica does not know whether it has applied a change of
+/// tables or a decision of XA, and it has lost its temporary tables. A killed primary may have logged
+/// what it has not prepared for XA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Killed {
+    /// Nobody
+    None,
+    /// The primary
+    Primary,
+    /// The replica
+    Replica,
+    /// Both, in turn
+    Both,
+}
 
 const CLIENTS: u32 = 8;
 /// More than a client runs before it is ended.

@@ -6,6 +6,7 @@
 
 #include "replication.h"
 #include "engine.h"
+#include "server_functions.h"
 
 // How many commits a group of the binary log waits for (binlog_commit_wait_count). Where it waits, the
 // server ends that as soon as a transaction of the group is in somebody's way.
@@ -30,6 +31,11 @@ int waits(void *, uint64_t waiter, uint64_t blocker) {
 }  // namespace
 
 bool is_applier(THD *thd) { return thd_is_slave(thd) != 0; }
+
+int wait_for_prior_commits(THD *thd) {
+  if (wait_for_prior_commit == nullptr) return 0;
+  return wait_for_prior_commit(thd) ? HA_ERR_ROLLBACK : 0;
+}
 
 uint64_t wait_name(THD *thd) {
   const bool asked = thd_need_wait_reports(thd) && (is_applier(thd) || opt_binlog_commit_wait_count > 0);

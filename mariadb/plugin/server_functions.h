@@ -18,6 +18,12 @@ extern "C" {
 // THD::mark_transaction_to_rollback(bool)
 void mark_transaction_to_rollback(THD *thd, bool all) __asm__("_ZN3THD28mark_transaction_to_rollbackEb");
 
+// THD::wsrep_parallel_slave_wait_for_prior_commit(): waits, in a thread of parallel replication, for the
+// commits before its own, and returns whether that failed; in other threads it does nothing. A server
+// without support of Galera clusters has not got it.
+bool wait_for_prior_commit(THD *thd) __asm__("_ZN3THD42wsrep_parallel_slave_wait_for_prior_commitEv")
+    __attribute__((weak));
+
 // sys_var::val_int(bool *, THD *, enum_var_type, const LEX_CSTRING *)
 longlong sys_var_val_int(sys_var *variable, bool *null, THD *thd, enum_var_type type, const LEX_CSTRING *base)
     __asm__("_ZN7sys_var7val_intEPbP3THD13enum_var_typePK25st_mysql_const_lex_string");

@@ -126,6 +126,7 @@ int Session::begin_statement() {
     if (running) millpond_txn_set_lock_wait(txn_, settings::lock_wait_ms(thd_));
     if (int rc = millpond_statement_begin(txn_)) return server_error(thd_, rc);
     statement_ = true;
+    changed_before_ = changed_rows_.load(std::memory_order_relaxed);
   }
   trans_register_ha(thd_, false, engine, 0);
   if (several) trans_register_ha(thd_, true, engine, 0);
@@ -154,6 +155,11 @@ uint Session::durability() const {
 
 int Session::prepare(bool all) {
   if (!running_ || !ends_transaction(all)) return 0;
+  // Where the binary log gets no row, the server commits in no order what several engines have prepared,
+  // as that of an INSERT IGNORE of a duplicate and that of the replica's position.
+  if (changed_rows_.load(std::memory_order_relaxed) == 0 && is_applier(thd_)) {
+    if (int error = wait_for_prior_commits(thd_)) return error;
+  }
   const std::string xid = xid_of(thd_);
   const uint how = durability();
   const int rc = millpond_txn_prepare_held(txn_, bytes_of(xid.data(), xid.size()), how, SECOND_MS, UINT64_MAX);
@@ -208,6 +214,7 @@ int Session::rollback(bool all) {
   if (!ends_transaction(all)) {
     if (!statement_) return 0;
     statement_ = false;
+    changed_rows_.store(changed_before_, std::memory_order_relaxed);
     return reported(server_error(thd_, millpond_statement_rollback(txn_)));
   }
   // What somebody was told to be prepared must not come back.
@@ -243,13 +250,16 @@ void Session::drop_temporary() {
   dropped_.clear();
 }
 
-int Session::set_savepoint(millpond_savepoint *savepoint) {
-  return running_ ? reported(server_error(thd_, millpond_savepoint_set(txn_, savepoint))) : HA_ERR_NO_SAVEPOINT;
+int Session::set_savepoint(Savepoint *savepoint) {
+  if (!running_) return HA_ERR_NO_SAVEPOINT;
+  savepoint->changed_rows = changed_rows_.load(std::memory_order_relaxed);
+  return reported(server_error(thd_, millpond_savepoint_set(txn_, &savepoint->place)));
 }
 
-int Session::rollback_to(const millpond_savepoint *savepoint) {
-  return running_ ? reported(server_error(thd_, millpond_savepoint_rollback(txn_, savepoint)))
-                  : HA_ERR_NO_SAVEPOINT;
+int Session::rollback_to(const Savepoint *savepoint) {
+  if (!running_) return HA_ERR_NO_SAVEPOINT;
+  changed_rows_.store(savepoint->changed_rows, std::memory_order_relaxed);
+  return reported(server_error(thd_, millpond_savepoint_rollback(txn_, &savepoint->place)));
 }
 
 namespace {
@@ -266,12 +276,12 @@ int rollback(handlerton *, THD *thd, bool all) {
 
 int savepoint_set(handlerton *, THD *thd, void *savepoint) {
   Session *session = Session::existing(thd);
-  return session ? session->set_savepoint(static_cast<millpond_savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
+  return session ? session->set_savepoint(static_cast<Session::Savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
 }
 
 int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
   Session *session = Session::existing(thd);
-  return session ? session->rollback_to(static_cast<millpond_savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
+  return session ? session->rollback_to(static_cast<Session::Savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
 }
 
 // Metadata locks guard what the engine has locked and changed. A rollback to a savepoint keeps row
@@ -301,7 +311,7 @@ int start_consistent_snapshot(handlerton *, THD *thd) {
 }  // namespace
 
 void set_transaction_functions(handlerton *engine) {
-  engine->savepoint_offset = sizeof(millpond_savepoint);
+  engine->savepoint_offset = sizeof(Session::Savepoint);
   engine->close_connection = close_connection;
   engine->commit = commit;
   engine->rollback = rollback;

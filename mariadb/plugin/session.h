@@ -40,8 +40,14 @@ class Session {
 
   int commit(bool all);
   int rollback(bool all);
-  int set_savepoint(millpond_savepoint *savepoint);
-  int rollback_to(const millpond_savepoint *savepoint);
+
+  // A savepoint, in memory of the server.
+  struct Savepoint {
+    millpond_savepoint place;
+    ulonglong changed_rows;  // Of the transaction by then.
+  };
+  int set_savepoint(Savepoint *savepoint);
+  int rollback_to(const Savepoint *savepoint);
 
   // Commits a transaction that is not this session's: the change of a sequence. It is durable when
   // the session's transaction is.
@@ -116,6 +122,7 @@ class Session {
   std::atomic<bool> cancelled_{false};  // The engine's transaction may have to forget a cancel().
   std::atomic<time_t> started_{0};      // When the transaction began; 0: none runs.
   std::atomic<ulonglong> changed_rows_{0};
+  ulonglong changed_before_ = 0;  // Rows that the transaction had changed when its statement began.
 };
 
 // Puts the functions of transactions into the engine's entry.

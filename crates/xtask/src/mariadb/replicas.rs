@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// Only these engines. Without it each but `neither`
     #[arg(long)]
     engines: Option<Engines>,
+    /// The first case has this variant of other settings, the next one the next
+    #[arg(long, default_value_t = 0)]
+    variant: usize,
     /// Seconds under load, for each
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -97,7 +100,8 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let engines = args.engines.map_or_else(|| three.to_vec(), |one| vec![one]);
     let cases = engines.iter().flat_map(|&engines| modes.iter().map(move |&mode| (mode, engines)));
     super::smoke::in_own_directory(|dir| {
-        for (variant, (mode, engines)) in cases.enumerate() {
+        for (n, (mode, engines)) in cases.enumerate() {
+            let variant = args.variant + n;
             let [load, kill_every] = [args.seconds, args.kill_every].map(Duration::from_secs);
             let case = Case { mode, engines, load, kill: args.kill, kill_every, variant };
             println!("{}", follow(&dir.join(variant.to_string()), case)?);

@@ -54,7 +54,8 @@ pub unsafe extern "C" fn millpond_txn_prepare_held(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_commit_ordered(txn: *const Txn) -> c_int {
     guard_ok(|| {
-        // SAFETY: the handle is null or valid; one thread uses it.
+        // SAFETY: the handle is null or valid, and the session's own thread does not use it while
+        // another makes this call for it.
         Ok(unsafe { session(txn) }?.prepared()?.commit_ordered()?)
     })
 }

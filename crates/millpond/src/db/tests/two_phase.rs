@@ -1,5 +1,6 @@
 //! Two-phase commit: sessions that hold what they have prepared, decisions by name, crashes.
 
+use super::rollback::until;
 use super::*;
 use crate::PreparedTransaction;
 
@@ -183,9 +184,7 @@ fn prepared_transactions_stop_neither_purge_nor_the_checkpoint() {
         tx.commit_with(Durability::None).unwrap();
         n += 1;
     }
-    while db.core.engine.txns.history() > 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("purge", || db.core.engine.txns.history() == 0);
     assert!(
         checkpoint() - began > 12 << 20,
         "the checkpoint has moved from {began} to {} only",

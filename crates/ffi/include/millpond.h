@@ -181,6 +181,22 @@ typedef enum {
   MILLPOND_COUNTER_LOCK_KIND_ALWAYS = 1,
 } millpond_counter_lock_kind;
 
+// What a lock is of.
+typedef enum {
+  // The whole table.
+  MILLPOND_LOCK_PLACE_TABLE = 0,
+  // The table's counter.
+  MILLPOND_LOCK_PLACE_COUNTER = 1,
+  // A key, with a row or without one.
+  MILLPOND_LOCK_PLACE_ROW = 2,
+  // The rows of adjacent keys.
+  MILLPOND_LOCK_PLACE_ROWS = 3,
+  // The rows of adjacent keys and the gaps between them.
+  MILLPOND_LOCK_PLACE_ROWS_AND_GAPS = 4,
+  // No lock: a scan lets transactions go first that have waited for its range.
+  MILLPOND_LOCK_PLACE_TURN = 5,
+} millpond_lock_place;
+
 // A position in a table. It survives changes of the transaction, and its end.
 typedef struct millpond_cursor millpond_cursor;
 
@@ -252,6 +268,12 @@ typedef struct {
   uint32_t view;
 } millpond_row;
 
+// Is told of a deadlock: its number, and the tags of its members. It must not call the database.
+typedef void (*millpond_on_deadlock_fn)(void *context,
+                                        uint64_t number,
+                                        const uint64_t *tags,
+                                        size_t count);
+
 // How a database is opened. A zero takes the engine's default. Fill with zeros first.
 typedef struct {
   // Its directory. Null: a database in memory, which ends with the process.
@@ -277,6 +299,10 @@ typedef struct {
   uint32_t unsafe_no_doublewrite;
   // Memory for the locks of rows and ranges.
   uint64_t lock_memory_bytes;
+  // Is told of each deadlock while its transactions still wait, by any thread; or null.
+  millpond_on_deadlock_fn on_deadlock;
+  // The context of `on_deadlock`.
+  void *on_deadlock_context;
 } millpond_options;
 
 // One change of the set of tables.
@@ -340,13 +366,110 @@ typedef struct {
 // failed, just before the process aborts. It must not call the database.
 typedef void (*millpond_log_fn)(void *context, const char *text);
 
-// Gets one figure: its name, its value, whether it is a counter (else a level), and its meaning,
-// which is empty for a figure of a family. A result other than 0 ends the list.
+// A lock, or a request for one.
+typedef struct {
+  // The number of the transaction.
+  uint64_t transaction;
+  // The transaction's `tag`.
+  uint64_t tag;
+  // The name of the table; empty for one that is being made or was dropped.
+  millpond_bytes table;
+  // A `millpond_lock_place`.
+  uint32_t place;
+  // Not 0: exclusive, else shared.
+  uint32_t exclusive;
+  // Not 0: the request waits.
+  uint32_t waits;
+  // The key, or the first key of several.
+  millpond_bytes key;
+  // The first key beyond several, or left out: to the end of the table.
+  millpond_bytes to;
+} millpond_lock_info;
+
+// A transaction that has locked or changed something.
+typedef struct {
+  // Its number.
+  uint64_t transaction;
+  // Its `tag`.
+  uint64_t tag;
+  // Changes of rows that it would lose if it were rolled back.
+  uint64_t rows_changed;
+  // Locks that it holds. Rows that it has changed count only if another transaction has waited
+  // for them.
+  uint64_t locks;
+  // Bytes of its undo.
+  uint64_t undo_bytes;
+  // Its xid, if it is prepared; else left out.
+  millpond_bytes xid;
+  // The lock for which it waits, or null.
+  const millpond_lock_info *waits_for;
+} millpond_txn_info;
+
+// Gets a transaction. A result other than 0 ends the list.
+typedef int (*millpond_txn_info_fn)(void *context, const millpond_txn_info *txn);
+
+// Gets a lock. A result other than 0 ends the list.
+typedef int (*millpond_lock_fn)(void *context, const millpond_lock_info *lock);
+
+// Gets a request that waits, and a transaction for which it waits: its number and its tag. A
+// result other than 0 ends the list.
+typedef int (*millpond_wait_fn)(void *context,
+                                const millpond_lock_info *request,
+                                uint64_t blocker,
+                                uint64_t blocker_tag);
+
+// A transaction of a deadlock. Each member waits for the next one, and the last for the first.
+typedef struct {
+  // The number of the deadlock, from 1 on since the database was opened.
+  uint64_t deadlock;
+  // Its place in the cycle, from 0 on.
+  uint32_t place;
+  // Not 0: the one that was rolled back.
+  uint32_t victim;
+  // The transaction as it was then; its undo is not counted.
+  millpond_txn_info transaction;
+  // Its lock for which the member before it waits, or null: it only stands before that one in
+  // the queue of a lock.
+  const millpond_lock_info *holds;
+} millpond_deadlock_member;
+
+// Gets a member of a deadlock. A result other than 0 ends the list.
+typedef int (*millpond_deadlock_fn)(void *context, const millpond_deadlock_member *member);
+
+// Gets one figure: its name, its value, whether it is a counter (else a level), and its meaning;
+// of a figure of a family, that of its label. A result other than 0 ends the list.
 typedef int (*millpond_metric_fn)(void *context,
                                   millpond_bytes name,
                                   double value,
                                   uint32_t is_counter,
                                   millpond_bytes help);
+
+// Syncs of one kind of file for one reason.
+typedef struct {
+  // Which kind of file.
+  millpond_bytes file;
+  // Why it was synced.
+  millpond_bytes reason;
+  // What the reason means, a sentence.
+  millpond_bytes help;
+  // How many syncs there were.
+  uint64_t count;
+  // Callers that waited, summed over the syncs.
+  uint64_t waiters;
+  // The time that they took together, microseconds.
+  uint64_t us_total;
+  // Half of them took no longer, microseconds; at most a quarter too high, as the next two.
+  uint64_t p50_us;
+  // 95 of 100 took no longer.
+  uint64_t p95_us;
+  // 99 of 100 took no longer.
+  uint64_t p99_us;
+  // The longest.
+  uint64_t max_us;
+} millpond_fsync;
+
+// Gets the syncs of one kind of file for one reason. A result other than 0 ends the list.
+typedef int (*millpond_fsync_fn)(void *context, const millpond_fsync *fsync);
 
 // The change of one entry of one tree.
 typedef struct {
@@ -397,6 +520,9 @@ typedef struct {
   uint64_t lock_wait_ms;
   // The name by which `millpond_observe_waits` knows the transaction. 0: it has none.
   uint64_t observed_as;
+  // A number by which the caller knows the transaction: `millpond_transactions`,
+  // `millpond_locks` and others show it.
+  uint64_t tag;
 } millpond_txn_options;
 
 // A point of a transaction, for `millpond_savepoint_rollback`. Memory of the caller.
@@ -613,6 +739,24 @@ int millpond_load_commit(millpond_load *load);
 // Frees the handle. A load that was not committed leaves nothing.
 void millpond_load_free(millpond_load *load);
 
+// Shows the transactions that have locked or changed something, by their numbers. It is no picture
+// of one moment. Works after a failure and after closing too, as do the calls below.
+int millpond_transactions(const millpond_db *db, millpond_txn_info_fn show, void *context);
+
+// Shows locks and requests that wait, at most `most`. It is no picture of one moment. Of the rows
+// that a transaction has changed it shows those for which another one has waited.
+int millpond_locks(const millpond_db *db, size_t most, millpond_lock_fn show, void *context);
+
+// Shows the requests that wait, at most `most`, once for each transaction for which they wait.
+int millpond_lock_waits(const millpond_db *db, size_t most, millpond_wait_fn show, void *context);
+
+// Shows the members of the last deadlocks whose numbers are greater than `after`, deadlock by
+// deadlock. The engine remembers sixteen.
+int millpond_deadlocks(const millpond_db *db,
+                       uint64_t after,
+                       millpond_deadlock_fn show,
+                       void *context);
+
 // Shows every figure. Works after closing too.
 int millpond_metrics(const millpond_db *db, millpond_metric_fn show, void *context);
 
@@ -621,6 +765,10 @@ int millpond_metrics_json(const millpond_db *db, millpond_buffer *out);
 
 // Puts all figures as text for people into `out`, a line each.
 int millpond_metrics_text(const millpond_db *db, millpond_buffer *out);
+
+// Shows the syncs since the database was opened, by file and reason; pairs that never occurred are
+// left out. Works after closing too.
+int millpond_fsyncs(const millpond_db *db, millpond_fsync_fn show, void *context);
 
 // Returns a sentence about the last failed call of this thread. It stays valid until the next
 // failure in this thread.

@@ -2,6 +2,7 @@
 
 use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
 use crate::guard::{guard, guard_ok, guard_plain, log};
+use crate::locks::{DeadlockListener, OnDeadlockFn};
 use crate::rc::{Rc, misuse};
 use millpond::{Doublewrite, Error, Options};
 use std::ffi::{c_char, c_int, c_void};
@@ -43,6 +44,10 @@ pub struct DbOptions {
     pub unsafe_no_doublewrite: u32,
     /// Memory for the locks of rows and ranges.
     pub lock_memory_bytes: u64,
+    /// Is told of each deadlock while its transactions still wait, by any thread; or null.
+    pub on_deadlock: OnDeadlockFn,
+    /// The context of `on_deadlock`.
+    pub on_deadlock_context: *mut c_void,
 }
 
 /// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
@@ -86,6 +91,10 @@ unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure>
     }
     if options.history_disk_bytes > 0 {
         all = all.history_disk_bytes(options.history_disk_bytes);
+    }
+    if let Some(function) = options.on_deadlock {
+        let listener = DeadlockListener { function, context: options.on_deadlock_context };
+        all = all.on_deadlock(move |number, tags| listener.tell(number, tags));
     }
     if options.unsafe_no_doublewrite != 0 {
         all = all.doublewrite(Doublewrite::UnsafeOff);

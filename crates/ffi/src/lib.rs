@@ -30,6 +30,7 @@ pub mod db;
 pub mod ddl;
 pub mod guard;
 pub mod load;
+pub mod locks;
 pub mod metrics;
 pub mod rc;
 pub mod row;

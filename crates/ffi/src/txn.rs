@@ -74,6 +74,9 @@ pub struct TxnOptions {
     pub lock_wait_ms: u64,
     /// The name by which `millpond_observe_waits` knows the transaction. 0: it has none.
     pub observed_as: u64,
+    /// A number by which the caller knows the transaction: `millpond_transactions`,
+    /// `millpond_locks` and others show it.
+    pub tag: u64,
 }
 
 /// A point of a transaction, for `millpond_savepoint_rollback`. Memory of the caller.
@@ -190,8 +193,9 @@ pub unsafe extern "C" fn millpond_txn_begin(txn: *const Txn, options: *const Txn
             .isolation(isolation_of(options.isolation)?)
             .read_only(options.read_only != 0)
             .current_reads(options.current_reads != 0)
-            .observed_as(options.observed_as)
-            .lock_wait(Duration::from_millis(options.lock_wait_ms));
+            .lock_wait(Duration::from_millis(options.lock_wait_ms))
+            .tag(options.tag)
+            .observed_as(options.observed_as);
         let mut transaction = txn.db.begin_with(engine)?;
         transaction.cancel_by(&txn.canceller)?;
         session.transaction = Some(transaction);

@@ -73,6 +73,59 @@ static double figure(const millpond_db *db, const char *name) {
 
 static double capacity(const millpond_db *db) { return figure(db, "redo_capacity_bytes"); }
 
+static int find_lock(void *context, const millpond_lock_info *lock) {
+  if (lock->tag == 7 && is(lock->table, "t") && lock->place == MILLPOND_LOCK_PLACE_ROW && lock->exclusive &&
+      !lock->waits && is(lock->key, "none"))
+    ++*(int *)context;
+  return 0;
+}
+
+static int find_txn(void *context, const millpond_txn_info *txn) {
+  if (txn->tag == 7 && txn->transaction > 0 && txn->locks == 1 && txn->xid.ptr == NULL && txn->waits_for == NULL)
+    ++*(int *)context;
+  return 0;
+}
+
+static int count_wait(void *context, const millpond_lock_info *request, uint64_t blocker, uint64_t tag) {
+  (void)request, (void)blocker, (void)tag;
+  ++*(int *)context;
+  return 0;
+}
+
+static int count_member(void *context, const millpond_deadlock_member *member) {
+  (void)member;
+  ++*(int *)context;
+  return 0;
+}
+
+static int count_syncs(void *context, const millpond_fsync *fsync) {
+  if (fsync->reason.len > 0 && fsync->count > 0 && fsync->p50_us <= fsync->max_us)
+    *(uint64_t *)context += fsync->count;
+  return 0;
+}
+
+/* What an administrator looks at. */
+static void locks(millpond_db *db, millpond_txn *txn, millpond_table **t, const millpond_txn_options *options) {
+  millpond_txn_options tagged = *options;
+  millpond_buffer value = {0};
+  int found = 0, waits = 0, members = 0;
+  uint64_t syncs = 0;
+  tagged.tag = 7;
+  OK(millpond_txn_begin(txn, &tagged));
+  RC(millpond_get(txn, t[0], text("none"), MILLPOND_LOCK_EXCLUSIVE, MILLPOND_WAIT_WAIT, &value, NULL), NOT_FOUND);
+  OK(millpond_locks(db, 100, find_lock, &found));
+  OK(millpond_transactions(db, find_txn, &found));
+  CHECK(found == 2);
+  OK(millpond_lock_waits(db, 100, count_wait, &waits));
+  OK(millpond_deadlocks(db, 0, count_member, &members));
+  CHECK(waits == 0 && members == 0);
+  OK(millpond_fsyncs(db, count_syncs, &syncs));
+  CHECK(syncs > 0);
+  RC(millpond_locks(db, 100, NULL, NULL), MISUSE);
+  OK(millpond_txn_rollback(txn));
+  millpond_buffer_free(&value);
+}
+
 static void *cancel_later(void *txn) {
   millpond_txn_cancel((millpond_txn *)txn);
   return NULL;
@@ -343,6 +396,7 @@ int main(void) {
   waits(db, txn, t, &txn_options);
   counters(db, txn, t, &txn_options);
   older_snapshot(db, txn, &txn_options);
+  locks(db, txn, t, &txn_options);
   tables(db);
   OK(millpond_table_name(t[0], &buffer));
   CHECK(holds(&buffer, "u"));

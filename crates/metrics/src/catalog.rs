@@ -144,6 +144,7 @@ catalog! {
     // Checkpoint and redo capacity.
     Checkpoints "checkpoints" Count Counter "Checkpoints written to the root.";
     CheckpointLsn "checkpoint_lsn" Lsn Gauge "No redo below it is needed for recovery.";
+    PagesFlushedLsn "pages_flushed_lsn" Lsn Gauge "The changes of all pages below it are in the pages file.";
     CheckpointAgeBytes "checkpoint_age_bytes" Bytes Gauge "Redo between the checkpoint LSN and the end of the log.";
     CheckpointAgeLimit "checkpoint_age_limit" Bytes Gauge "Checkpoint age at which new operations would wait.";
     CheckpointAgeTarget "checkpoint_age_target" Bytes Gauge "Checkpoint age that cleaning aims at.";

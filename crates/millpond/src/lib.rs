@@ -245,9 +245,10 @@ struct Readme;
 
 pub use catalog::TableChange;
 pub use db::{
-    BulkLoad, Canceller, CheckReport, CommitFuture, CounterLock, Cursor, Db, Durability, EntryChange,
-    EntryOp, EntryView, IndexCursor, Isolation, LockWait, PreparedTransaction, Range, RangeStats, Receipt,
-    RowLock, RowOutcome, Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
+    BulkLoad, Canceller, CheckReport, CommitFuture, CounterLock, Cursor, Db, Deadlock, DeadlockMember,
+    Durability, EntryChange, EntryOp, EntryView, IndexCursor, Isolation, LockInfo, LockPlace, LockWait,
+    PreparedTransaction, Range, RangeStats, Receipt, RowLock, RowOutcome, Savepoint, Seek, TableStats,
+    Transaction, TransactionInfo, TxnOptions, WaitInfo, Xid,
 };
 pub use error::{Error, Result};
 pub use lock::WaitObserver;

@@ -2,11 +2,14 @@
 
 mod doublewrite;
 mod law;
+mod on_deadlock;
 
 use crate::error::{Error, OnFailure, Result};
 pub use doublewrite::Doublewrite;
 pub use law::{InnodbLaw, Law};
+use on_deadlock::OnDeadlock;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The least memory for history, bytes. Less would not hold a few transactions.
@@ -67,6 +70,7 @@ pub struct Options {
     pub(crate) doublewrite: Doublewrite,
     pub(crate) law: Law,
     pub(crate) on_failure: Option<OnFailure>,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
     pub(crate) tuning: Tuning,
 }
 
@@ -172,6 +176,7 @@ impl Options {
             doublewrite: Doublewrite::On,
             law: Law::Millpond,
             on_failure: None,
+            on_deadlock: None,
             tuning: Tuning::default(),
         }
     }
@@ -336,6 +341,23 @@ impl Options {
     #[must_use]
     pub fn on_failure(mut self, function: impl Fn(&Error) + Send + Sync + 'static) -> Options {
         self.on_failure = Some(OnFailure::new(function));
+        self
+    }
+
+    /// A function that is called for each deadlock, with its number in
+    /// [`Db::deadlocks`](crate::Db::deadlocks) and the [tags](crate::TxnOptions::tag) of its
+    /// transactions. All of them still wait then, so the function can note what each of them does.
+    /// It must be quick, and must not call the database.
+    ///
+    /// ```
+    /// let options = millpond::Options::new()
+    ///     .on_deadlock(|number, tags| eprintln!("deadlock {number} of {tags:?}"));
+    /// let db = options.open_in_memory()?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_deadlock(mut self, function: impl Fn(u64, &[u64]) + Send + Sync + 'static) -> Options {
+        self.on_deadlock = Some(OnDeadlock(Arc::new(function)));
         self
     }
 

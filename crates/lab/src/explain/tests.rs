@@ -63,8 +63,18 @@ fn each_setting_of_the_plugin_is_explained() {
 fn each_option_of_the_library_is_explained() {
     let mut count = 0;
     for (owner, prefix) in [("Options", ""), ("TxnOptions", ""), ("InnodbLaw", "innodb_")] {
-        let others =
-            ["new", "open", "open_in_memory", "mariadb", "mysql", "current_reads", "read_only", "on_failure"];
+        let others = [
+            "new",
+            "open",
+            "open_in_memory",
+            "mariadb",
+            "mysql",
+            "current_reads",
+            "read_only",
+            "on_failure",
+            "on_deadlock",
+            "tag",
+        ];
         for line in API.lines() {
             let Some(rest) = line.strip_prefix(&format!("fn {owner}::")) else { continue };
             let name = rest.split('(').next().unwrap();

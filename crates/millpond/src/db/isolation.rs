@@ -99,6 +99,7 @@ pub struct TxnOptions {
     pub(super) read_only: bool,
     pub(super) current_reads: bool,
     pub(super) observed_as: u64,
+    pub(super) tag: u64,
     lock_wait: Option<Duration>,
 }
 
@@ -165,6 +166,15 @@ impl TxnOptions {
     #[must_use]
     pub fn current_reads(mut self, current: bool) -> TxnOptions {
         self.current_reads = current;
+        self
+    }
+
+    /// Sets a number by which the program knows the transaction, such as that of a connection.
+    /// [`Db::transactions`](crate::Db::transactions), [`Db::locks`](crate::Db::locks) and
+    /// [`Db::deadlocks`](crate::Db::deadlocks) show it. Default: 0.
+    #[must_use]
+    pub fn tag(mut self, tag: u64) -> TxnOptions {
+        self.tag = tag;
         self
     }
 

@@ -14,6 +14,7 @@ mod index_cursor;
 mod isolation;
 mod lock_ahead;
 mod locking;
+mod locks;
 mod observe;
 mod prepare;
 mod range;
@@ -36,6 +37,7 @@ pub use ddl::CounterLock;
 pub use durability::Durability;
 pub use index_cursor::{EntryView, IndexCursor};
 pub use isolation::{Isolation, LockWait, RowLock, TxnOptions};
+pub use locks::{Deadlock, DeadlockMember, LockInfo, LockPlace, TransactionInfo, WaitInfo};
 pub use prepare::{PreparedTransaction, Xid};
 pub use range::Range;
 pub use receipt::Receipt;
@@ -233,6 +235,9 @@ impl Db {
         // Reverting may have poisoned the database. Other errors of it do not fail an open.
         engine.check_poison()?;
         engine.note_open();
+        if let Some(on_deadlock) = &options.on_deadlock {
+            engine.txns.locks.tell_deadlocks(Arc::clone(&on_deadlock.0));
+        }
         let gate = CallGate::new(engine.calls());
         let core = CoreRefs::of(DbCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),

@@ -15,6 +15,7 @@ mod hogs;
 mod idle;
 mod limits;
 mod locking;
+mod locks;
 mod long_values;
 mod memory;
 mod moving;

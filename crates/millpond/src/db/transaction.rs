@@ -84,7 +84,7 @@ impl Transaction {
         Transaction {
             core,
             options,
-            txn: Txn::observed_as(options.observed_as),
+            txn: Txn::named(options.tag, options.observed_as),
             tables: RefCell::default(),
             ended: Cell::new(false),
             aborted: Cell::new(false),

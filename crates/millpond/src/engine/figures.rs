@@ -32,6 +32,10 @@ impl Shared {
         let reserved = log.reserved_lsn();
         metrics.set(M::CurrentLsn, reserved.0);
         metrics.set(M::DurableLsn, log.durable_lsn().0);
+        // The checkpoint may have moved beyond the end of the log that was read above.
+        let checkpoint = metrics.get(M::CheckpointLsn);
+        let least_dirty = pool.min_first_dirty().unwrap_or(reserved);
+        metrics.set(M::PagesFlushedLsn, least_dirty.0.min(reserved.0).max(checkpoint));
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
         metrics.set(M::RedoCapacityBytes, shared.capacity.configured());
         metrics.set(M::DirtyPages, pool.differing_pages() as u64);

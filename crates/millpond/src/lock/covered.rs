@@ -167,6 +167,14 @@ impl Covered {
         [&self.all, &self.shared, &self.exclusive]
     }
 
+    /// The ranges, with the lock of their rows, and whether gaps are locked.
+    pub(super) fn list(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>, Mode, bool)> {
+        let all = self.all.iter().map(|(from, to)| (from, to, Mode::Shared, true));
+        let shared = self.shared.iter().map(|(from, to)| (from, to, Mode::Shared, false));
+        let exclusive = self.exclusive.iter().map(|(from, to)| (from, to, Mode::Exclusive, false));
+        all.chain(shared).chain(exclusive)
+    }
+
     /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.sets().iter().map(|set| set.len()).sum()

@@ -130,13 +130,18 @@ impl LockTable {
         let Some(key) = victim.waits_for() else { return };
         #[cfg(test)]
         self.searches.judge(self.stands_in_circle(victim));
+        let all: Vec<Arc<Owner>> = members().map(Arc::clone).collect();
+        // Before the victim goes on, so that all stand still.
+        self.note_deadlock(&all, victim.txn);
         if self.withdraw(victim, &key, ticket::DEADLOCK) {
             self.deadlocks.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.forget_deadlock();
         }
     }
 
     /// Returns the transactions for which `owner` waits, in the wait with this number.
-    fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
+    pub(super) fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
         let Some(key) = owner.waits_for() else { return Blockers::default() };
         if !key.in_queue() {
             return Blockers { holders: self.ranges.blockers(owner, &key), between: None };

@@ -34,6 +34,7 @@ mod queue;
 mod queues;
 mod range;
 mod ranges;
+mod report;
 mod table;
 mod table_lock;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use observe::WaitObserver;
 pub(crate) use owner::Owner;
 pub(crate) use pending::ScanStart;
 pub(crate) use ranges::{KeyRange, RangeRow, WriterWait};
+pub(crate) use report::{SeenDeadlock, SeenLock, SeenPlace};
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};

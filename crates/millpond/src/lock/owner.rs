@@ -22,6 +22,8 @@ const URGENT_MOST: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(super) txn: TxnId,
+    /// What the program calls the transaction, or 0.
+    tag: AtomicU64,
     /// Row changes that the transaction would lose as a victim.
     work: AtomicU64,
     /// State of its present wait: one of the constants of [`super::ticket`].
@@ -63,6 +65,7 @@ impl Owner {
     pub(super) fn new(txn: TxnId, name: u64) -> Owner {
         Owner {
             txn,
+            tag: AtomicU64::new(0),
             work: AtomicU64::new(0),
             signal: AtomicU32::new(0),
             turns: AtomicU64::new(0),
@@ -78,6 +81,16 @@ impl Owner {
     /// The transaction's id.
     pub(crate) fn txn(&self) -> TxnId {
         self.txn
+    }
+
+    /// What the program calls the transaction, or 0.
+    pub(super) fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Relaxed)
+    }
+
+    /// Sets what the program calls the transaction.
+    pub(crate) fn set_tag(&self, tag: u64) {
+        self.tag.store(tag, Ordering::Relaxed);
     }
 
     /// Counts row changes; the victim of a deadlock is the transaction with the fewest. REQUIRES:
@@ -159,6 +172,23 @@ impl Owner {
     /// Whether it has so many locks that their queues stand apart.
     pub(crate) fn has_many(&self) -> bool {
         self.many.load(Ordering::Relaxed)
+    }
+
+    /// Number of entries in its list of locks: rows, tables, counters, and one for its ranges in
+    /// each tree.
+    pub(super) fn lock_count(&self) -> u64 {
+        let mu = self.mu.lock();
+        (mu.counters.len() + mu.keys.iter().map(Vec::len).sum::<usize>()) as u64
+    }
+
+    /// Returns a copy of the n-th chunk of its list, if it has so many.
+    pub(super) fn chunk(&self, n: usize) -> Option<Vec<LockKey>> {
+        self.mu.lock().keys.get(n).cloned()
+    }
+
+    /// Returns the counters that it has locked.
+    pub(super) fn locked_counters(&self) -> Vec<LockKey> {
+        self.mu.lock().counters.clone()
     }
 
     /// Takes the list of locks; nothing can be added any more. Returns the locks to release first,

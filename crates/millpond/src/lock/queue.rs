@@ -98,6 +98,16 @@ impl Queue {
         self.holder_index(txn).is_ok()
     }
 
+    /// Returns how `txn` holds the lock.
+    pub(super) fn mode_held(&self, txn: TxnId) -> Option<Mode> {
+        self.holder_index(txn).ok().map(|at| self.held[at].mode)
+    }
+
+    /// Returns the mode for which `txn` waits.
+    pub(super) fn mode_wanted(&self, txn: TxnId) -> Option<Mode> {
+        self.waiters().find(|waiter| waiter.owner.txn == txn).map(|waiter| waiter.mode)
+    }
+
     /// The holders of the lock.
     pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<Owner>> {
         self.held.iter().map(|held| &held.owner)

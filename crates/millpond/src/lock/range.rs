@@ -32,6 +32,11 @@ pub(super) fn heap_bytes(len: usize) -> usize {
 }
 
 impl RangeSet {
+    /// The ranges: first keys, and the first keys beyond.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.parts.iter().map(|(from, to)| (&from[..], to.as_deref()))
+    }
+
     /// Adds the keys from `from` on and below `to`.
     pub(super) fn add(&mut self, from: &[u8], to: Option<&[u8]>) {
         if to.is_some_and(|to| to <= from) {

@@ -139,6 +139,11 @@ impl Ranges {
         ranges.remove_pending(owner.txn, row, woken)
     }
 
+    /// Returns what `look` says of the ranges of a tree; none if it has none.
+    pub(super) fn with_tree<R>(&self, tree: TreeId, look: impl FnOnce(&mut TreeRanges) -> R) -> Option<R> {
+        self.shard(tree).mu.lock().get_mut(&tree).map(look)
+    }
+
     /// Number of ranges.
     pub(super) fn count(&self) -> u64 {
         let in_shard = |shard: &Shard| -> usize {

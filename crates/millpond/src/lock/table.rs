@@ -6,6 +6,7 @@ use super::owner::{WakeList, bytes_of};
 use super::queue::{Placed, Queue};
 use super::queues::{By, Queues, shard_bits};
 use super::ranges::Ranges;
+use super::report::Reports;
 use super::ticket::{self, Ticket};
 use super::{Denied, KeyState, Mode, Owner, RowRequest, Wait, WaitObserver};
 use base::sharded::shards;
@@ -39,10 +40,11 @@ pub(crate) struct LockTable {
     /// which always exist, do not spoil the fast path of the rows.
     rows: Sharded<Shard, { shards(64) }>,
     tables: Sharded<Shard, { shards(16) }>,
-    owners: ByTxn<Arc<Owner>>,
+    pub(super) owners: ByTxn<Arc<Owner>>,
     /// One thread at a time chooses victims; see `deadlock.rs`.
     pub(super) breaking: Mutex<()>,
     pub(super) searches: Searches,
+    pub(super) reports: Reports,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ranges: Ranges,
     /// Is told of waits.
@@ -116,6 +118,7 @@ impl LockTable {
             owners: ByTxn::default(),
             breaking: Mutex::new(()),
             searches: Searches::default(),
+            reports: Reports::default(),
             clock,
             ranges: Ranges::default(),
             observer: OnceLock::new(),

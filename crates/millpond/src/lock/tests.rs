@@ -4,6 +4,7 @@ mod cycles;
 mod memory;
 mod observed;
 mod ranges;
+mod report;
 mod row_ranges;
 mod script;
 

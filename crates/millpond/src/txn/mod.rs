@@ -13,6 +13,7 @@
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
+//! - [`shown`] is what others may see of a transaction.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
 //!   memory and files within their limits.
 //!
@@ -39,6 +40,7 @@ pub(crate) mod read;
 mod release;
 pub(crate) mod revert;
 pub(crate) mod scan;
+mod shown;
 pub(crate) mod system;
 pub(crate) mod trees;
 pub(crate) mod write;

@@ -173,14 +173,16 @@ pub(crate) struct Txn {
     pub(super) doomed: Cell<bool>,
     /// Lets another thread cancel its waits.
     pub(crate) cancel: Option<Arc<CancelFlag>>,
+    /// What the program calls it, or 0.
+    tag: u64,
     /// Its name for the observer of waits; 0: none.
     observed_as: u64,
 }
 
 impl Txn {
-    /// A transaction that the observer of waits knows by `name`; 0: by none.
-    pub(crate) fn observed_as(name: u64) -> Txn {
-        Txn { observed_as: name, ..Txn::default() }
+    /// A transaction that the program calls `tag`, and the observer of waits `observed_as`.
+    pub(crate) fn named(tag: u64, observed_as: u64) -> Txn {
+        Txn { tag, observed_as, ..Txn::default() }
     }
 
     /// Returns its id; `NONE` while it has neither locked nor changed anything.
@@ -326,7 +328,9 @@ impl Txns {
         txn.owner.get_or_init(|| {
             let id = self.status.begin();
             self.streams.prefetch(id);
-            self.locks.begin_as(id, txn.observed_as)
+            let owner = self.locks.begin_as(id, txn.observed_as);
+            owner.set_tag(txn.tag);
+            owner
         })
     }
 

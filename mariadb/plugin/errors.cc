@@ -1,6 +1,7 @@
 // The engine's return codes as the server's error numbers.
 
 #include "errors.h"
+#include "deadlocks.h"
 #include "engine.h"
 #include "server_functions.h"
 
@@ -12,6 +13,7 @@ int server_error_of_failure(THD *thd, int rc) {
     case MILLPOND_RC_KEY_EXISTS: return HA_ERR_FOUND_DUPP_KEY;
     // These four have ended the engine's transaction, so the server's has to end too.
     case MILLPOND_RC_DEADLOCK:
+      log_deadlocks();
       if (thd) mark_transaction_to_rollback(thd, true);
       return HA_ERR_LOCK_DEADLOCK;
     case MILLPOND_RC_WRITE_CONFLICT:

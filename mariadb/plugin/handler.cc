@@ -124,6 +124,20 @@ void Handler::note_changes(bool always) {
   changed_rows_ = 0;
 }
 
+void Handler::tell_counts() {
+  if (counts_.sum() == 0 || table_ == nullptr) return;
+  table_->memory()->counts.add(thd_get_thread_id(ha_thd()), counts_);
+  counts_ = RowCounts();
+}
+
+void Handler::count_conflict(int rc) {
+  if (table_ == nullptr) return;
+  TableMemory &memory = *table_->memory();
+  if (rc == MILLPOND_RC_WRITE_CONFLICT) memory.write_conflicts.fetch_add(1);
+  if (rc == MILLPOND_RC_LOCK_TIMEOUT) memory.lock_timeouts.fetch_add(1);
+  if (rc == MILLPOND_RC_DEADLOCK) memory.deadlocks.fetch_add(1);
+}
+
 int Handler::use_session(THD *thd) {
   session_ = Session::of(thd);
   if (session_ == nullptr) return HA_ERR_OUT_OF_MEM;
@@ -182,6 +196,7 @@ int Handler::extra(ha_extra_function operation) {
 
 int Handler::reset() {
   note_changes(false);
+  tell_counts();
   if (by_handler_) end_handler();
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
@@ -201,6 +216,7 @@ void Handler::end_handler() {
 }
 
 int Handler::error_of_failure(int rc) {
+  count_conflict(rc);
   int error = server_error(ha_thd(), rc);
   if (error >= OWN_ERRORS) {
     last_own_error_ = error;

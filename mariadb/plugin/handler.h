@@ -134,6 +134,14 @@ class Handler final : public handler {
 
   int error_of(int rc) { return rc == MILLPOND_RC_OK ? 0 : error_of_failure(rc); }
   int error_of_failure(int rc);
+  void count_conflict(int rc);
+  void tell_counts();
+  // The table is told of so many rows of a long statement at once.
+  static constexpr ulonglong COUNTS_MANY = 4096;
+  void count_read() {
+    if (++counts_.read >= COUNTS_MANY) tell_counts();
+  }
+  void count_change();
   std::string own_error_text(int error) const;
   int use_session(THD *thd);
   bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
@@ -248,6 +256,7 @@ class Handler final : public handler {
   millpond_row_change *changes_ = nullptr;
   uint entry_count_ = 0;
   uint changed_rows_ = 0;     // Not told to the statistics yet.
+  RowCounts counts_;          // Not told to the table yet.
   bool noted_ = false;        // The session knows that the statement has changed the table.
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;

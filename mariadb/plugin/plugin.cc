@@ -1,12 +1,18 @@
-// The plugins of the library: the engine, its start and end, and a table of its transactions.
+// The plugins of the library: the engine, its start and end, and its tables of information_schema.
 
 #include "handler.h"
+#include "deadlocks.h"
 #include "errors.h"
+#include "figures_tables.h"
+#include "info_row.h"
 #include "leftovers.h"
+#include "locks_tables.h"
+#include "monitor.h"
 #include "replication.h"
 #include "server_functions.h"
 #include "settings.h"
 #include "status.h"
+#include "tables_table.h"
 #include "transactions.h"
 #include "two_phase.h"
 
@@ -53,6 +59,7 @@ int start(void *place) {
   options.redo_capacity_bytes = settings::redo_capacity_bytes();
   options.recovery_target_ms = settings::recovery_target_ms();
   options.lock_memory_bytes = settings::lock_memory_bytes();
+  options.on_deadlock = note_deadlock;
   if (millpond_open(&options, &database) != MILLPOND_RC_OK) {
     sql_print_error("Millpond: the database in %s does not open: %s", options.dir, millpond_error_text());
     return 1;
@@ -81,6 +88,7 @@ int end(void *) {
   database = nullptr;
   engine = nullptr;
   forget_all_memories();
+  forget_deadlocks();
   return 0;
 }
 
@@ -89,6 +97,14 @@ st_mysql_storage_engine interface = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 }  // namespace
 
 }  // namespace millpond
+
+#define MATURITY MariaDB_PLUGIN_MATURITY_STABLE
+
+#define TABLE_OF_INFORMATION(name, text, what)                                                             \
+  {                                                                                                       \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &millpond::table_interface, name, "The Millpond authors", text,      \
+        PLUGIN_LICENSE_BSD, millpond::start_##what##_table, nullptr, 0x0001, nullptr, nullptr, "0.1", MATURITY \
+  }
 
 // The server looks for these symbols; all others of the library are hidden.
 #pragma GCC visibility push(default)
@@ -105,21 +121,13 @@ maria_declare_plugin(millpond){
     millpond::status_variables,
     millpond::settings::variables,
     "0.1",
-    MariaDB_PLUGIN_MATURITY_STABLE,
+    MATURITY,
 },
-{
-    MYSQL_INFORMATION_SCHEMA_PLUGIN,
-    &millpond::transactions_interface,
-    "MILLPOND_TRX",
-    "The Millpond authors",
-    "The transactions of Millpond that run now",
-    PLUGIN_LICENSE_BSD,
-    millpond::start_transactions_table,
-    nullptr,
-    0x0001,
-    nullptr,
-    nullptr,
-    "0.1",
-    MariaDB_PLUGIN_MATURITY_STABLE,
-} maria_declare_plugin_end;
+TABLE_OF_INFORMATION("MILLPOND_TRX", "The transactions of Millpond that run now", transactions),
+TABLE_OF_INFORMATION("MILLPOND_METRICS", "The figures of Millpond", metrics),
+TABLE_OF_INFORMATION("MILLPOND_FSYNCS", "The syncs of Millpond, by file and reason", fsyncs),
+TABLE_OF_INFORMATION("MILLPOND_LOCKS", "The locks of Millpond's transactions", locks),
+TABLE_OF_INFORMATION("MILLPOND_LOCK_WAITS", "Which transactions of Millpond wait for which", lock_waits),
+TABLE_OF_INFORMATION("MILLPOND_TABLES", "The sizes of Millpond's tables, and what is done to them", tables)
+maria_declare_plugin_end;
 #pragma GCC visibility pop

@@ -61,6 +61,7 @@ int Handler::rnd_end() { return index_end(); }
 
 // Puts the row of a primary key and a value into the record.
 int Handler::put_row(millpond_bytes primary, millpond_bytes value, uchar *record) {
+  count_read();
   if (!table_->row().unpack(value.ptr, value.len, record)) return HA_ERR_WRONG_IN_RECORD;
   if (!table_->has_primary()) {
     if (primary.len != HIDDEN_KEY_BYTES) return HA_ERR_WRONG_IN_RECORD;
@@ -101,6 +102,7 @@ int Handler::show_by_primary(millpond_bytes primary, uchar *record) {
 
 // Puts the columns of an index entry into the record.
 int Handler::show_from_index(const millpond_row &row, uchar *record) {
+  count_read();
   const KeyCodec &codec = table_->index(index_).codec;
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;

@@ -13,7 +13,14 @@ sys_var *find_sys_var(THD *thd, const char *name, size_t bytes, bool silent);
 // second call changes nothing.
 void ignore_db_dirs_append(const char *directory);
 
+// Puts a name as SQL has it into `to`, from the encoding of the server's files. Returns its bytes. It
+// writes to the server's log of names that it does not know, unless `stay_quiet`.
+uint filename_to_tablename(const char *from, char *to, size_t bytes, bool stay_quiet);
+
 extern "C" {
+
+// Returns the character set of a connection's statements.
+CHARSET_INFO *thd_charset(THD *thd);
 
 // THD::mark_transaction_to_rollback(bool)
 void mark_transaction_to_rollback(THD *thd, bool all) __asm__("_ZN3THD28mark_transaction_to_rollbackEb");

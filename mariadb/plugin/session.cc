@@ -5,6 +5,7 @@
 #include "huge_pages.h"
 #include "names.h"
 #include "replication.h"
+#include "server_functions.h"
 #include "settings.h"
 #include "two_phase.h"
 
@@ -25,6 +26,9 @@ std::vector<Session *> sessions;
 // With millpond_flush_log_at_trx_commit=0 the log is synced once a second, however much has been
 // written.
 constexpr uint64_t SECOND_MS = 1000;
+
+// The longest beginning of a statement that others are shown.
+constexpr size_t STATEMENT_BYTES = 1024;
 
 bool reads_newest(THD *thd) { return !settings::snapshot_isolation(thd) || is_applier(thd); }
 
@@ -76,7 +80,10 @@ bool Session::reads_by_snapshot() const {
 
 int Session::begin() {
   millpond_txn_options options{};
-  switch (thd_tx_isolation(thd_)) {
+  options.tag = thd_get_thread_id(thd_);
+  const int isolation = thd_tx_isolation(thd_);
+  isolation_.store(isolation, std::memory_order_relaxed);
+  switch (isolation) {
     case ISO_READ_UNCOMMITTED:
     case ISO_READ_COMMITTED: options.isolation = MILLPOND_ISOLATION_READ_COMMITTED; break;
     case ISO_SERIALIZABLE:
@@ -108,10 +115,27 @@ std::vector<Session::Shown> Session::running() {
   for (const Session *session : sessions) {
     const time_t started = session->started_.load(std::memory_order_relaxed);
     if (started == 0) continue;
+    // The statement of another connection, unless that connection is just changing it.
+    char statement[STATEMENT_BYTES + 1];
+    const size_t bytes = thd_query_safe(session->thd_, statement, sizeof statement);
     shown.push_back({thd_get_thread_id(session->thd_), millpond_txn_is_waiting(session->txn_) != 0, started,
-                     session->changed_rows_.load(std::memory_order_relaxed)});
+                     session->changed_rows_.load(std::memory_order_relaxed),
+                     session->isolation_.load(std::memory_order_relaxed), std::string(statement, bytes),
+                     thd_charset(session->thd_)});
   }
   return shown;
+}
+
+std::vector<std::string> Session::descriptions(const std::vector<my_thread_id> &connections) {
+  std::vector<std::string> texts(connections.size());
+  std::lock_guard<std::mutex> guard(sessions_mutex);
+  for (const Session *session : sessions) {
+    const auto found = std::find(connections.begin(), connections.end(), thd_get_thread_id(session->thd_));
+    if (found == connections.end()) continue;
+    char text[STATEMENT_BYTES + 1];
+    texts[found - connections.begin()] = thd_get_error_context_description(session->thd_, text, sizeof text, 0);
+  }
+  return texts;
 }
 
 int Session::begin_statement() {

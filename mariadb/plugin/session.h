@@ -86,10 +86,17 @@ class Session {
     bool waits;
     time_t started;
     ulonglong changed_rows;
+    uint isolation;         // An enum_tx_isolation.
+    std::string statement;  // The beginning of what runs now; empty if nothing does, or nobody can tell.
+    CHARSET_INFO *charset;  // Its character set.
   };
 
   // Returns what is shown of all transactions that run now.
   static std::vector<Shown> running();
+
+  // Returns lines about each of these connections and its statement, as InnoDB's monitor has them. They
+  // are empty for a connection that has no session here.
+  static std::vector<std::string> descriptions(const std::vector<my_thread_id> &connections);
 
   // The index that had the last duplicate. It is not the handler's: where an update moves a row to
   // another partition, the server asks the handler of the partition before.
@@ -123,6 +130,7 @@ class Session {
   std::atomic<time_t> started_{0};      // When the transaction began; 0: none runs.
   std::atomic<ulonglong> changed_rows_{0};
   ulonglong changed_before_ = 0;  // Rows that the transaction had changed when its statement began.
+  std::atomic<uint> isolation_{0};  // An enum_tx_isolation.
 };
 
 // Puts the functions of transactions into the engine's entry.

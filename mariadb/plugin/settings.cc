@@ -23,6 +23,7 @@ ulonglong redo_capacity;
 ulong flush_at_commit;
 ulong counter_lock_mode;
 my_bool protect_pages;
+my_bool log_all_deadlocks;
 ulonglong lock_memory;
 char *redo_directory;
 char *doublewrite_directory;
@@ -180,6 +181,10 @@ static MYSQL_SYSVAR_BOOL(doublewrite, protect_pages, PLUGIN_VAR_OPCMDARG,
                          "Whether each page is written to the doublewrite before it is written in place. "
                          "OFF is unsafe: a power cut may tear pages, and they are lost.",
                          nullptr, set_doublewrite, TRUE);
+static MYSQL_SYSVAR_BOOL(print_all_deadlocks, log_all_deadlocks, PLUGIN_VAR_OPCMDARG,
+                         "Whether each deadlock is written to the server's log. SHOW ENGINE MILLPOND STATUS shows "
+                         "the latest one.",
+                         nullptr, nullptr, FALSE);
 static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG,
                         "The directory of the redo log.", nullptr, set_redo_dir, nullptr);
 static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG,
@@ -197,7 +202,8 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         MYSQL_SYSVAR(autoinc_lock_mode),
-    MYSQL_SYSVAR(doublewrite),        MYSQL_SYSVAR(lock_memory_bytes),       nullptr,
+    MYSQL_SYSVAR(doublewrite),        MYSQL_SYSVAR(lock_memory_bytes),       MYSQL_SYSVAR(print_all_deadlocks),
+    nullptr,
 };
 
 ulonglong buffer_pool_bytes() { return buffer_pool_size; }
@@ -216,6 +222,7 @@ void show_directories() {
   warn_if_moved("millpond_doublewrite_dir", doublewrite.c_str(), doublewrite_directory);
 }
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
+bool print_all_deadlocks() { return log_all_deadlocks; }
 ulong autoinc_lock_mode() { return counter_lock_mode; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 

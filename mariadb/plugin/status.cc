@@ -1,7 +1,8 @@
-// The engine's figures: status variables, and SHOW ENGINE MILLPOND STATUS.
+// The engine's figures as status variables.
 
 #include "status.h"
 #include "errors.h"
+#include "figures.h"
 
 #include <string>
 #include <vector>
@@ -9,18 +10,6 @@
 namespace millpond {
 
 namespace {
-
-struct Figure {
-  std::string name;
-  double value;
-  bool counter;
-};
-
-int collect(void *context, millpond_bytes name, double value, uint32_t is_counter, millpond_bytes) {
-  std::string text(reinterpret_cast<const char *>(name.ptr), name.len);
-  static_cast<std::vector<Figure> *>(context)->push_back(Figure{text, value, is_counter != 0});
-  return 0;
-}
 
 // A status variable's name has letters, digits and underlines.
 std::string variable_name(const std::string &name) {
@@ -33,8 +22,7 @@ std::string variable_name(const std::string &name) {
 
 // Gives the server an array of all figures. The memory lives as long as the statement.
 int show_figures(MYSQL_THD thd, st_mysql_show_var *var, void *, system_status_var *, enum_var_type) {
-  std::vector<Figure> figures;
-  millpond_metrics(database, collect, &figures);
+  const std::vector<Figure> figures = all_figures();
   // One more for the failure, and one that ends the array.
   st_mysql_show_var *shown =
       static_cast<st_mysql_show_var *>(thd_calloc(thd, sizeof(st_mysql_show_var) * (figures.size() + 2)));
@@ -68,20 +56,5 @@ st_mysql_show_var status_variables[] = {
     SHOW_FUNC_ENTRY("Millpond", show_figures),
     {nullptr, nullptr, SHOW_UNDEF},
 };
-
-bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type kind) {
-  if (kind != HA_ENGINE_STATUS) return false;
-  std::vector<Figure> figures;
-  millpond_metrics(database, collect, &figures);
-  std::string text = failure();
-  if (!text.empty()) text.append("\n\n");
-  for (const Figure &figure : figures) {
-    char line[256];
-    const int digits = figure.counter ? 0 : 3;
-    snprintf(line, sizeof line, "%-48s %.*f\n", figure.name.c_str(), digits, figure.value);
-    text.append(line);
-  }
-  return print(thd, STRING_WITH_LEN("Millpond"), STRING_WITH_LEN(""), text.data(), text.size());
-}
 
 }  // namespace millpond

@@ -1,4 +1,4 @@
-// The engine's figures: status variables, and SHOW ENGINE MILLPOND STATUS.
+// The engine's figures as status variables.
 #pragma once
 
 #include "server.h"
@@ -6,7 +6,5 @@
 namespace millpond {
 
 extern st_mysql_show_var status_variables[];
-
-bool show_status(handlerton *engine, THD *thd, stat_print_fn *print, ha_stat_type kind);
 
 }  // namespace millpond

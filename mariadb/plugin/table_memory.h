@@ -2,6 +2,7 @@
 // and ends with the table or the plugin.
 #pragma once
 
+#include "row_counts.h"
 #include "server.h"
 
 #include <atomic>
@@ -21,6 +22,11 @@ struct TableMemory {
   // When a transaction that has changed rows was committed last; 0: not since the start.
   std::atomic<time_t> changed_at{0};
 
+  // What statements have done since the start.
+  SharedRowCounts counts;
+  // Errors 1020, 1205 and 1213 of statements at this table.
+  std::atomic<ulonglong> write_conflicts{0}, lock_timeouts{0}, deadlocks{0};
+
   // Makes the next key greater than `used`.
   void pass_key(ulonglong used) {
     ulonglong now = next_key.load(std::memory_order_relaxed);
@@ -31,8 +37,13 @@ struct TableMemory {
 
 // Returns the memory of a table, and makes it where there is none.
 std::shared_ptr<TableMemory> memory_of(const std::string &table);
+// Returns the memory of a table; null if there is none, because nothing has opened it since the start.
+std::shared_ptr<TableMemory> known_memory_of(const std::string &table);
 void rename_memory(const std::string &from, const std::string &to);
 void forget_memory(const std::string &table);
 void forget_all_memories();
+
+// Returns what statements have done to all tables since the start, dropped ones included.
+RowCounts all_row_counts();
 
 }  // namespace millpond

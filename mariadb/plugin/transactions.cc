@@ -1,64 +1,105 @@
-// The table information_schema.MILLPOND_TRX: the transactions that run now.
+// The transactions that run, as the session and the engine know them, and the table
+// information_schema.MILLPOND_TRX.
 
 #include "transactions.h"
-#include "session.h"
+#include "info_row.h"
 
-#include <sql_acl.h>
-#include <sql_i_s.h>
+#include <map>
 
 namespace millpond {
 
-st_mysql_information_schema transactions_interface = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
+namespace {
+
+int collect(void *context, const millpond_txn_info *shown) {
+  RunningTransaction found;
+  found.transaction = shown->transaction;
+  found.locks = shown->locks;
+  found.undo_bytes = shown->undo_bytes;
+  found.changed_rows = shown->rows_changed;
+  found.prepared = shown->xid.ptr != nullptr;
+  if (shown->waits_for != nullptr) {
+    found.waits = true;
+    found.waited = Lock(*shown->waits_for);
+  }
+  found.session.connection = shown->tag;
+  static_cast<std::vector<RunningTransaction> *>(context)->push_back(found);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<RunningTransaction> running_transactions() {
+  std::vector<RunningTransaction> of_engine, all;
+  millpond_transactions(database, collect, &of_engine);
+  std::map<my_thread_id, Session::Shown> sessions;
+  for (Session::Shown &shown : Session::running()) sessions.emplace(shown.connection, shown);
+  for (RunningTransaction &found : of_engine) {
+    const auto session = sessions.find(found.session.connection);
+    if (session != sessions.end()) {
+      found.session = session->second;
+      sessions.erase(session);
+    } else {
+      // Others are the engine's own, or have ended meanwhile.
+      if (!found.prepared) continue;
+      found.session = Session::Shown{};
+    }
+    all.push_back(found);
+  }
+  // These have neither locked nor changed anything, or have just ended for the engine.
+  for (const auto &[connection, shown] : sessions) {
+    RunningTransaction found;
+    found.session = shown;
+    all.push_back(found);
+  }
+  return all;
+}
+
+const char *isolation_name(uint level) {
+  switch (level) {
+    case ISO_READ_UNCOMMITTED: return "READ UNCOMMITTED";
+    case ISO_READ_COMMITTED: return "READ COMMITTED";
+    case ISO_SERIALIZABLE: return "SERIALIZABLE";
+    default: return "REPEATABLE READ";
+  }
+}
 
 namespace {
 
-enum { CONNECTION_ID, STATE, STARTED, ROWS_CHANGED };
-
 ST_FIELD_INFO columns[] = {
-    Show::Column("CONNECTION_ID", Show::ULonglong(), NOT_NULL),
+    Show::Column("CONNECTION_ID", Show::ULonglong(), NULLABLE),
     Show::Column("STATE", Show::Varchar(9), NOT_NULL),
-    Show::Column("STARTED", Show::Datetime(0), NOT_NULL),
+    Show::Column("STARTED", Show::Datetime(0), NULLABLE),
     Show::Column("ROWS_CHANGED", Show::ULonglong(), NOT_NULL),
+    Show::Column("TRX_ID", Show::ULonglong(), NULLABLE),
+    Show::Column("QUERY", Show::Varchar(1024), NULLABLE),
+    Show::Column("ISOLATION", Show::Varchar(16), NULLABLE),
+    Show::Column("LOCKS", Show::ULonglong(), NOT_NULL),
+    Show::Column("UNDO_BYTES", Show::ULonglong(), NOT_NULL),
+    Show::Column("XA_STATE", Show::Varchar(8), NULLABLE),
     Show::CEnd(),
 };
 
-// Stores a moment in the time zone of the server's machine.
-int store_time(Field *field, time_t moment) {
-  tm parts;
-  localtime_r(&moment, &parts);
-  MYSQL_TIME time{};
-  time.year = parts.tm_year + 1900;
-  time.month = parts.tm_mon + 1;
-  time.day = parts.tm_mday;
-  time.hour = parts.tm_hour;
-  time.minute = parts.tm_min;
-  time.second = parts.tm_sec;
-  time.time_type = MYSQL_TIMESTAMP_DATETIME;
-  return field->store_time(&time);
-}
-
 int fill(THD *thd, TABLE_LIST *tables, COND *) {
   // Others' transactions are shown to those only who may see others' connections.
-  if (check_global_access(thd, PROCESS_ACL)) return 1;
-  TABLE *table = tables->table;
-  for (const Session::Shown &shown : Session::running()) {
-    const std::string state = shown.waits ? "LOCK WAIT" : "RUNNING";
-    table->field[CONNECTION_ID]->store(static_cast<longlong>(shown.connection), true);
-    table->field[STATE]->store(state.data(), state.size(), system_charset_info);
-    store_time(table->field[STARTED], shown.started);
-    table->field[ROWS_CHANGED]->store(static_cast<longlong>(shown.changed_rows), true);
-    if (schema_table_store_record(thd, table)) return 1;
+  if (lacks_process_privilege(thd)) return 1;
+  InfoRow row(thd, tables->table);
+  for (const RunningTransaction &found : running_transactions()) {
+    const Session::Shown &session = found.session;
+    const bool connected = session.connection != 0;
+    row.number_or_null(session.connection).text(session.waits ? "LOCK WAIT" : "RUNNING");
+    row.time_or_null(session.started);
+    // The session counts a row that is in several trees once.
+    row.number(connected ? session.changed_rows : found.changed_rows).number_or_null(found.transaction);
+    row.text_or_null(session.statement, connected ? session.charset : system_charset_info);
+    row.text_or_null(connected ? isolation_name(session.isolation) : "");
+    row.number(found.locks).number(found.undo_bytes).text_or_null(found.prepared ? "PREPARED" : "");
+    if (row.store()) return 1;
   }
   return 0;
 }
 
 }  // namespace
 
-int start_transactions_table(void *place) {
-  auto *table = static_cast<ST_SCHEMA_TABLE *>(place);
-  table->fields_info = columns;
-  table->fill_table = fill;
-  return 0;
-}
+int start_transactions_table(void *place) { return start_info_table(place, columns, fill); }
 
 }  // namespace millpond

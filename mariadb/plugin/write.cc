@@ -113,6 +113,7 @@ int Handler::change_row() {
     }
   }
   if (counter_ > bulk_counter_) bulk_counter_ = counter_;
+  count_change();
   return 0;
 }
 
@@ -152,6 +153,17 @@ int Handler::end_bulk_insert() {
   return error;
 }
 
+// Counts the row that was written. One that moves is deleted and inserted.
+void Handler::count_change() {
+  const bool moves = entry_count_ > 1 && entries_[1].index == MAX_KEY;
+  switch (entries_[0].op) {
+    case MILLPOND_ROW_OP_INSERT: counts_.inserted++; break;
+    case MILLPOND_ROW_OP_DELETE: (moves ? counts_.updated : counts_.deleted)++; break;
+    default: counts_.updated++;
+  }
+  if (counts_.inserted + counts_.updated + counts_.deleted >= COUNTS_MANY) tell_counts();
+}
+
 int Handler::change_now() {
   for (uint i = 0; i < entry_count_; i++) {
     const Entry &entry = entries_[i];
@@ -169,6 +181,7 @@ int Handler::change_now() {
   int rc = millpond_change_row(txn(), &row, &conflict_);
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;
+    count_change();
     session_->count_changed_row();
     if (!noted_) session_->note_changed_table(table_->memory());
     noted_ = true;

@@ -4,6 +4,7 @@
 use super::binlog_kills;
 use super::dumped;
 use super::kills::{Counting, killed};
+use super::monitor;
 use super::replicas;
 use super::reports;
 use super::server::{self, Server};
@@ -23,9 +24,10 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 16] = [
+const CASES: [(&str, Case); 17] = [
     ("a database that stops says why, at once and to each statement", reports::stopped),
     ("a definition that does not fit its trees is named", reports::misfits),
+    ("its status reads like InnoDB's, and deadlocks are told", monitor::shown),
     ("the engine's directory is no schema, whatever is in it", reports::directory),
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("a killed server has in its tables what its binary log has", binlog_kills::killed),

@@ -27,6 +27,7 @@ mod lab;
 mod layout;
 mod listed;
 mod load;
+mod monitor;
 mod own_load;
 mod packages;
 mod programs;

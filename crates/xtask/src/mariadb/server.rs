@@ -108,6 +108,7 @@ fn start_any(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, Str
     let mut all = arguments(&server.dir);
     all.push(format!("--plugin-dir={}", plugins.display()));
     all.push("--plugin-load-add=ha_millpond.so".to_owned());
+    all.push("--plugin-maturity=beta".to_owned());
     all.extend(options.iter().map(|option| (*option).to_owned()));
     launch(server, life, Path::new("mariadbd"), &all)
 }

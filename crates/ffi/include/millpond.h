@@ -531,10 +531,6 @@ typedef struct {
   uint64_t opaque[4];
 } millpond_savepoint;
 
-// Is told that a named transaction waits for another (`millpond_observe_waits`). Returns not 0 if
-// it will have `blocker` rolled back.
-typedef int (*WaitFn)(void *context, uint64_t waiter, uint64_t blocker);
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -915,7 +911,7 @@ int millpond_savepoint_rollback(const millpond_txn *txn, const millpond_savepoin
 // lock table is locked: it must not wait, nor call the database. Neither transaction ends during
 // the call, and a session that a transaction is of is not freed. `context` must stay valid until
 // the database is freed. `MILLPOND_RC_MISUSE` at the second call.
-int millpond_observe_waits(const millpond_db *db, WaitFn told, void *context);
+int millpond_observe_waits(const millpond_db *db, millpond_wait_fn told, void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -50,8 +50,8 @@ pub enum Isolation {
 pub enum Durability {
     /// The commit is on disk.
     Sync = 0,
-    /// The commit survives the end of the process, perhaps not that of the machine. Today this is
-    /// as `MILLPOND_DURABILITY_SYNC`.
+    /// The commit survives the end of the process; for the end of the machine it is as
+    /// `MILLPOND_DURABILITY_BOUNDED`.
     Written = 1,
     /// The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
     Bounded = 2,
@@ -147,11 +147,13 @@ fn isolation_of(number: u32) -> Done<millpond::Isolation> {
     }
 }
 
-/// Returns the durability of a number. `bounded_ms` and `bounded_bytes` are for a bounded one.
+/// Returns the durability of a number. `bounded_ms` and `bounded_bytes` are for one that does
+/// not wait for the disk.
 pub(crate) fn durability_of(number: u32, bounded_ms: u64, bounded_bytes: u64) -> Done<millpond::Durability> {
     match number {
         // What is on disk survives the end of the process too.
-        0 | 1 => Ok(millpond::Durability::Sync),
+        0 => Ok(millpond::Durability::Sync),
+        1 => Ok(millpond::Durability::Written { ms: bounded_ms, bytes: bounded_bytes }),
         2 => Ok(millpond::Durability::Bounded { ms: bounded_ms, bytes: bounded_bytes }),
         3 => Ok(millpond::Durability::None),
         _ => Err(misuse(format!("{number} is no durability"))),

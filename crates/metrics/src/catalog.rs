@@ -133,6 +133,7 @@ catalog! {
     RedoGroups "redo_groups" Count Counter "Groups appended to the log: mini-transactions and transaction-state records.";
     LogFlushes "log_flushes" Count Counter "Flushes of the log. Each writes and syncs every segment that it touches.";
     LogBlocksWritten "log_blocks_written" Count Counter "Log blocks of 4096 bytes written, including rewrites of the last block.";
+    LogUnsyncedWrites "log_unsynced_writes" Count Counter "Writes of log into the page cache, for commits that are to outlive the process without a sync.";
     LogFlushesInFlight "log_flushes_in_flight" Count Gauge "Flushes of the log in flight.";
     LogFlushDepthMax "log_flush_depth_max" Count Gauge "The most flushes of the log that were in flight at the same time.";
     LogBufferWaits "log_buffer_waits" Count Counter "Times a mini-transaction waited for room in the log buffer.";

@@ -161,6 +161,10 @@ pub enum Bug {
     /// Replay does not look for a later change that makes a page anew if the page is not the
     /// version that its next change was made to.
     AnewUnseen,
+    /// A commit that is to outlive the process is acknowledged before it is in the page cache.
+    WrittenNotAwaited,
+    /// Log that outlived a killed process is not synced before it is counted as part of the log.
+    UnsyncedNotSynced,
 }
 
 impl Bug {
@@ -238,6 +242,8 @@ impl Bug {
         Bug::DoublewriteForgottenEarly,
         Bug::ReplacedInUse,
         Bug::AnewUnseen,
+        Bug::WrittenNotAwaited,
+        Bug::UnsyncedNotSynced,
     ];
 
     /// The flag of this mistake in the flags of a world.

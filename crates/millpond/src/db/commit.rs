@@ -79,6 +79,11 @@ impl Transaction {
         let info = match durability {
             Durability::Sync if planted(Bug::CommitNotAwaited) => None,
             Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
+            Durability::Written { ms, bytes } => {
+                log.flush_bounded(needed, ms, bytes)?;
+                log.outlive(needed, SyncReason::Commit)?;
+                None
+            }
             Durability::Bounded { ms, bytes } => {
                 log.flush_bounded(needed, ms, bytes)?;
                 None
@@ -149,6 +154,11 @@ impl Transaction {
         core.engine.store.metrics.add(M::CommitsAsync, u64::from(lsn.is_some()));
         match (self.required_lsn(lsn), self.options.durability) {
             (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt, logged_us)),
+            (Some(needed), Durability::Written { ms, bytes }) => {
+                core.engine.store.log.flush_bounded(needed, ms, bytes)?;
+                core.engine.store.log.outlive(needed, SyncReason::Commit)?;
+                Ok(CommitFuture::ready(core, receipt))
+            }
             (Some(needed), Durability::Bounded { ms, bytes }) => {
                 core.engine.store.log.flush_bounded(needed, ms, bytes)?;
                 Ok(CommitFuture::ready(core, receipt))

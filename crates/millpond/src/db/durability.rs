@@ -35,6 +35,18 @@ pub enum Durability {
     /// [`Receipt::durable`](crate::Receipt::durable) is false then.
     #[default]
     Sync,
+    /// The commit survives the end of the process, however it ends, when the call returns. It is
+    /// copied into the page cache of the system, without waiting for the device. A power cut, or a
+    /// system that stops, loses as much as with [`Durability::Bounded`].
+    ///
+    /// If the page cache refuses the copy (a full disk), commits are synced instead. A database [in
+    /// memory](crate::Db::open_in_memory) does not outlive its process.
+    Written {
+        /// The age of the oldest commit that is not on disk is at most this, milliseconds.
+        ms: u64,
+        /// At most this many bytes of redo are not on disk.
+        bytes: u64,
+    },
     /// The commit is on disk soon. A power cut or a killed process loses at most the commits of the
     /// last `ms` milliseconds and of the last `bytes` bytes of redo. A commit waits while more than
     /// that is not durable. Closing or dropping the database loses nothing.

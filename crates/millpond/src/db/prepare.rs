@@ -21,6 +21,10 @@ impl DbCore {
         let log = &self.engine.store.log;
         match durability {
             Durability::Sync => log.flush_to(lsn, reason).map(drop),
+            Durability::Written { ms, bytes } => {
+                log.flush_bounded(lsn, ms, bytes)?;
+                log.outlive(lsn, reason)
+            }
             Durability::Bounded { ms, bytes } => log.flush_bounded(lsn, ms, bytes),
             Durability::None => Ok(()),
         }

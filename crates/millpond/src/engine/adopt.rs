@@ -2,7 +2,8 @@
 //! epoch of the log.
 //!
 //! First everything is read and judged. Then the root gets the new epoch, and only after that torn
-//! pages are restored.
+//! pages are restored. Log that outlived a killed process without being synced is copied into the
+//! segments as soon as the end of the log is known.
 
 use super::directory::Locks;
 use super::open::{Inspected, Opening};
@@ -16,6 +17,7 @@ use crate::log::block::{PAYLOAD_BYTES, block_of};
 use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
+use crate::log::unsynced::UnsyncedBlocks;
 use crate::planted::{Bug, planted};
 use crate::recover::chain::{Followed, LogOfLastRun};
 use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
@@ -76,8 +78,14 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let mut doublewrite = Doublewrite::open(vfs, &files, root.db_id, root.page_bytes, metrics)?;
     let copies = doublewrite.copies();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
+    // Closing makes everything durable.
+    let unsynced = match root.epochs.last() {
+        Some(last) if !root.clean => Some(UnsyncedBlocks::read(vfs, &paths.dir, root.db_id, last.epoch)?),
+        _ => None,
+    };
     let log = LogToRead {
         segments: &segments,
+        unsynced: unsynced.as_ref(),
         epochs: &root.epochs,
         from: root.read_from(),
         undo_from: root.undo_from,
@@ -86,6 +94,9 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
         window,
     };
     let (mut tail, rebuild) = find_end(log, rebuild)?;
+    if let (Some(unsynced), Some(from)) = (unsynced, tail.unsynced_from) {
+        unsynced.copy_into(&segments, from, tail.end)?;
+    }
     metrics.set(M::RecoveryReadBytes, tail.end.since(root.read_from()));
     let files = (&*pages, &*paths.pages);
     let (mut plan, is_listed) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), files)?;

@@ -75,7 +75,8 @@ pub(super) fn build(
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
-    let log = Arc::new(Log::new(context, log_options, start, segments, roster.unparker(Worker::Log)));
+    let log = Log::new(context, log_options, start, segments, roster.unparker(Worker::Log));
+    let log = Arc::new(log.with_unsynced(unlatched, &paths.dir));
     let (table_bytes, pool_bytes) = (tail.pages.bytes(), opening.pool_bytes());
     let (epochs, from, end, table) = (&root.epochs[..], root.checkpoint, tail.end, tail.pages);
     let last = LastRun { epochs, from, end, table, may_be_torn, pool_bytes };

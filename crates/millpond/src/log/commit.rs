@@ -33,8 +33,10 @@ use std::task::{Poll, Waker};
 
 /// A flush that has its range and is not yet complete.
 #[derive(Debug)]
-struct InFlightFlush {
-    from: Lsn,
+pub(super) struct InFlightFlush {
+    pub(super) from: Lsn,
+    /// Payload bytes in use in the block before that of `from`.
+    pub(super) prev_used: u16,
     end: Lsn,
     /// Its result, once it is complete. A flush before it may still be in flight.
     done: Option<FlushInfo>,
@@ -50,8 +52,8 @@ pub(super) struct FlushState {
     /// The first position that no flush has taken.
     pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
-    from_prev_used: u16,
-    in_flight: VecDeque<InFlightFlush>,
+    pub(super) from_prev_used: u16,
+    pub(super) in_flight: VecDeque<InFlightFlush>,
     waiters: Waiters,
     /// Buffers of earlier flushes, to be used again.
     scratch: Vec<Scratch>,
@@ -93,7 +95,7 @@ impl Log {
     /// Returns the durable LSN that the headers of blocks written now may name. Until something of
     /// this epoch is durable that is the end of the groups of the last epoch. The first block of
     /// this epoch tells what lies between, and it may be lost while a later one survives.
-    fn durable_for_blocks(&self) -> Lsn {
+    pub(super) fn durable_for_blocks(&self) -> Lsn {
         let durable = self.durable_lsn();
         if durable == self.start.lsn { self.start.end } else { durable }
     }
@@ -259,6 +261,7 @@ impl Log {
         let open_tail = offset_in_block(to) != 0;
         state.in_flight.push_back(InFlightFlush {
             from: plan.from,
+            prev_used: plan.prev_used,
             end: to,
             done: None,
             open_tail,

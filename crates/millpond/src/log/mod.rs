@@ -4,7 +4,8 @@
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
 //! decides which thread leads a flush, and `write` writes it. `bounded` flushes for commits that do
 //! not wait; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
-//! the latest flushes. `kept` is room for records that must not wait. `segment` keeps the files.
+//! the latest flushes. `kept` is room for records that must not wait. `segment` keeps the files;
+//! `unsynced` is one for commits that outlive the process and are not synced.
 //! `block` and `group` are the formats. `reader` scans after a crash and decides where the log
 //! ends; `ahead` reads for it.
 
@@ -19,6 +20,7 @@ mod kept;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod segment;
+pub(crate) mod unsynced;
 pub(crate) mod waiters;
 mod write;
 
@@ -37,7 +39,9 @@ pub(crate) use kept::KeptRoom;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
+use std::path::Path;
 use std::sync::Arc;
+use unsynced::Unsynced;
 use vfs::Vfs;
 
 /// Positions lie below 2^63: 292 years at a gigabyte a second.
@@ -94,6 +98,8 @@ pub(crate) struct Log {
     /// The number of flushes in flight, for threads that read it without the mutex.
     in_flight: AtomicU32,
     deadlines: FlushDeadlines,
+    /// `None` if nothing outlives the process, as on a disk in memory.
+    unsynced: Option<Unsynced>,
     kept: Arc<KeptBytes>,
     /// Wakes the log thread.
     log_thread: Unparker,
@@ -132,11 +138,19 @@ impl Log {
             completed: CompletedFlushes::default(),
             in_flight: AtomicU32::new(0),
             deadlines: FlushDeadlines::default(),
+            unsynced: None,
             kept: Arc::default(),
             log_thread,
             metrics,
             poison,
         }
+    }
+
+    /// Lets commits outlive the process by a file in `dir`. `vfs`: one that goes on after a failure,
+    /// which need not end the log.
+    pub(crate) fn with_unsynced(self, vfs: &Vfs, dir: &Path) -> Log {
+        let file = Unsynced::new(vfs, dir, self.start.lsn);
+        Log { unsynced: (!vfs.disk.is_ephemeral()).then_some(file), ..self }
     }
 
     /// Returns where the next group will start. A snapshot takes this as its LSN.

@@ -17,6 +17,7 @@ use super::copy::LogCopy;
 use super::group::{self, GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 use super::ring::PAD;
 use super::segment::{Segment, Segments, file_offset};
+use super::unsynced::UnsyncedBlocks;
 use crate::error::{Error, Result};
 use base::Lsn;
 use base::aligned::AlignedBuf;
@@ -78,6 +79,10 @@ pub(crate) struct Scanner<'a> {
     /// fetches is needed by the next.
     copy: Option<&'a LogCopy>,
     ahead: Option<ReadAhead>,
+    /// Blocks with which the log goes on where that of the segments ends.
+    unsynced: Option<&'a UnsyncedBlocks>,
+    /// Where it ended in the segments. From there on they are read.
+    segments_end: Option<Lsn>,
     /// The highest durable LSN that a valid block named.
     durable_named: Lsn,
     run: Option<Run>,
@@ -116,6 +121,8 @@ impl<'a> Scanner<'a> {
             segment: None,
             copy: None,
             ahead: None,
+            unsynced: None,
+            segments_end: None,
             durable_named: Lsn::ZERO,
             run: None,
         }
@@ -148,6 +155,8 @@ impl<'a> Scanner<'a> {
             segment: None,
             copy: Some(copy),
             ahead: None,
+            unsynced: None,
+            segments_end: None,
             durable_named: Lsn::ZERO,
             run: None,
         }
@@ -196,6 +205,33 @@ impl<'a> Scanner<'a> {
         Ok(self)
     }
 
+    /// Goes on in these blocks where the log of the segments ends.
+    pub(crate) fn and_unsynced(self, unsynced: Option<&'a UnsyncedBlocks>) -> Scanner<'a> {
+        Scanner { unsynced, ..self }
+    }
+
+    /// Returns where the log of the segments ended, if the scan has come to that and there may be
+    /// more.
+    pub(crate) fn segments_end(&self) -> Option<Lsn> {
+        self.segments_end
+    }
+
+    /// Begins to read the unsynced blocks, at the end of the log in the segments. False if that is
+    /// done already, or there are none.
+    fn goes_on_unsynced(&mut self) -> bool {
+        if self.unsynced.is_none() || self.segments_end.is_some() {
+            return false;
+        }
+        self.segments_end = Some(self.next);
+        self.hold_from(block_of(self.next));
+        true
+    }
+
+    /// Returns an unsynced block that counts instead of the one in the segments.
+    fn unsynced(&self, block: u64) -> Option<&'a [u8]> {
+        self.unsynced.filter(|_| self.segments_end.is_some())?.get(block)
+    }
+
     /// Returns where the next group is expected. After [`Scanner::next`] returned `None` this is
     /// the end of the log.
     pub(crate) fn position(&self) -> Lsn {
@@ -241,9 +277,15 @@ impl<'a> Scanner<'a> {
         if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
             return Ok(Some(at));
         }
-        let Some(range) = self.read_range(block) else { return Ok(None) };
+        let range = self.read_range(block);
+        let has_unsynced = self.unsynced(block).is_some();
         let bytes = &mut self.blocks[at * BLOCK_BYTES..][..len];
-        range.read(bytes).map_err(|e| Error::io("read", &range.segment.path, e))?;
+        match range {
+            Some(range) => range.read(bytes).map_err(|e| Error::io("read", &range.segment.path, e))?,
+            // A segment that would have been made for the next flush.
+            None if has_unsynced => bytes.fill(0),
+            None => return Ok(None),
+        }
         Ok(Some(at))
     }
 
@@ -287,6 +329,9 @@ impl<'a> Scanner<'a> {
                 ahead.request(range, bytes);
             }
             for n in 0..count as usize {
+                if let Some(unsynced) = self.unsynced(from + n as u64) {
+                    self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(unsynced);
+                }
                 let bytes = &self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES];
                 let Some(header) = self.valid(bytes, from + n as u64) else {
                     self.exhausted = true;
@@ -347,7 +392,11 @@ impl<'a> Scanner<'a> {
             return Ok(Some(lsn));
         }
         let start = out.len();
-        let found = self.locate(out);
+        let mut found = self.locate(out);
+        if matches!(found, Ok(None)) && self.goes_on_unsynced() {
+            out.truncate(start);
+            found = self.locate(out);
+        }
         match found {
             Ok(Some(lsn)) => {
                 base::verify!(lsn >= self.next, "the scan goes back from {} to {lsn}", self.next);
@@ -464,7 +513,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn check_end(&mut self, window: u64, known: Lsn) -> Result {
         let end = self.next;
         let shape = self.segments.shape();
-        (self.segment, self.run) = (None, None);
+        (self.segment, self.run, self.unsynced) = (None, None, None);
         self.held.clear();
         let fail = |scanner: &Self, what: String| {
             let number = shape.segment_of(block_of(end));

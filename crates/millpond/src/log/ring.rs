@@ -309,26 +309,28 @@ impl Ring {
         }
     }
 
-    /// Returns the memory of `count` blocks from block `first` on, for filling in their headers and
-    /// writing them. REQUIRES: all their payload is published, the caller owns their flush, and
-    /// they do not cross the end of the ring.
+    /// Lets `fill` fill in the headers of `count` blocks from block `first` on, and returns the
+    /// blocks. Other threads may read their payload meanwhile. REQUIRES: all their payload is
+    /// published, the caller owns their flush, and they do not cross the end of the ring.
     ///
     /// # Safety
     /// No other flush may touch these blocks until the returned slice is dropped.
-    #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn blocks_mut(&self, first: u64, count: u64) -> &mut [u8] {
+    pub(super) unsafe fn blocks(&self, first: u64, count: u64, fill: impl Fn(u64, &mut [u8])) -> &[u8] {
         let index = first & (self.blocks - 1);
         assert!(index + count <= self.blocks);
         assert!(block_start(first + count) <= self.mark(&self.published, Ordering::Acquire).lsn);
-        // SAFETY: in bounds by the first assertion. By the second one all payload is published, so
-        // no thread copies into it. Only flushes touch headers and published payload, and the
-        // caller is the only flush here.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.memory.as_ptr().add(index as usize * BLOCK_BYTES),
-                count as usize * BLOCK_BYTES,
-            )
+        let len = count as usize * BLOCK_BYTES;
+        // SAFETY: in bounds by the first assertion.
+        let start = unsafe { self.memory.as_ptr().add(index as usize * BLOCK_BYTES) };
+        for n in 0..count as usize {
+            // SAFETY: in bounds, for `n < count`. Only flushes touch headers, and the caller is the
+            // only flush here.
+            let header = unsafe { std::slice::from_raw_parts_mut(start.add(n * BLOCK_BYTES), HEADER_BYTES) };
+            fill(first + n as u64, header);
         }
+        // SAFETY: in bounds as above. By the second assertion all payload is published, so no
+        // thread copies into it; `read_into` only reads. The headers are written.
+        unsafe { std::slice::from_raw_parts(start, len) }
     }
 
     /// Returns how many blocks from `first` on are contiguous in memory.

@@ -489,7 +489,7 @@ impl Segments {
 }
 
 /// Writes a file full of zeros, so that later writes have their space.
-fn write_zeros(file: &dyn File, total: u64) -> io::Result<()> {
+pub(super) fn write_zeros(file: &dyn File, total: u64) -> io::Result<()> {
     let zeros = AlignedBuf::zeroed(total.min(1 << 20) as usize);
     let mut at = 0;
     while at < total {

@@ -12,7 +12,7 @@ use metrics::{FileKind, M, SyncReason};
 
 /// Flushes of at most this many blocks are gathered into one write. Longer ones are written from
 /// the ring.
-const GATHER_BLOCKS: u64 = 16;
+pub(super) const GATHER_BLOCKS: u64 = 16;
 
 /// The buffer in which a short flush is put together.
 pub(super) struct Scratch {
@@ -28,6 +28,11 @@ impl Scratch {
             bytes: AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES),
             used: [0; GATHER_BLOCKS as usize],
         }
+    }
+
+    /// Returns the first `count` blocks.
+    pub(super) fn blocks(&self, count: u64) -> &[u8] {
+        &self.bytes[..count as usize * BLOCK_BYTES]
     }
 }
 
@@ -101,7 +106,7 @@ impl Log {
                 let part = self.gather(block, plan.to, &mut plan.scratch, (block - at) as usize);
                 header(block).encode(part);
             }
-            let bytes = &plan.scratch.bytes[..(upto - at + 1) as usize * BLOCK_BYTES];
+            let bytes = plan.scratch.blocks(upto - at + 1);
             return segment.file.write_at(bytes, offset(at)).map_err(io);
         }
         let mut block = at;
@@ -122,7 +127,13 @@ impl Log {
 
     /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`,
     /// and zeros behind it.
-    fn gather<'s>(&self, block: u64, to: Lsn, scratch: &'s mut Scratch, n: usize) -> &'s mut [u8] {
+    pub(super) fn gather<'s>(
+        &self,
+        block: u64,
+        to: Lsn,
+        scratch: &'s mut Scratch,
+        n: usize,
+    ) -> &'s mut [u8] {
         let end = to.min(block_start(block + 1));
         let out = &mut scratch.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];
         self.ring.read_into(block_start(block), end, out);
@@ -140,10 +151,6 @@ impl Log {
         // SAFETY: two flushes never share a block. A flush with an open tail is alone, the others
         // end at a block's start, and `plan_flush` hands out ranges one after the other. The slice
         // is used for the write of this flush only.
-        let bytes = unsafe { self.ring.blocks_mut(first, count) };
-        for (n, block) in bytes.chunks_exact_mut(BLOCK_BYTES).enumerate() {
-            header(first + n as u64).encode(block);
-        }
-        bytes
+        unsafe { self.ring.blocks(first, count, |block, bytes| header(block).encode(bytes)) }
     }
 }

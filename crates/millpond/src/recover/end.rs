@@ -9,6 +9,7 @@ use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
+use crate::log::unsynced::UnsyncedBlocks;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -26,6 +27,8 @@ pub(crate) struct LogTail {
     /// was torn. These belong to an epoch that is over: the next epoch begins behind them, and its
     /// first block says where this epoch ends.
     pub(crate) end: Lsn,
+    /// From here to the end the log is not in the segments, or not whole.
+    pub(crate) unsynced_from: Option<Lsn>,
     /// The pages that the log changes.
     pub(crate) pages: RedoTable,
     /// The number of groups that were read.
@@ -78,6 +81,8 @@ impl FirstPass {
 #[derive(Debug)]
 pub(crate) struct LogToRead<'a> {
     pub(crate) segments: &'a Segments,
+    /// Log that may go on where that of the segments ends.
+    pub(crate) unsynced: Option<&'a UnsyncedBlocks>,
     pub(crate) epochs: &'a [EpochStart],
     /// Where reading begins.
     pub(crate) from: Lsn,
@@ -121,8 +126,8 @@ pub(crate) fn pages_changed(
 /// record that the list of unfinished transactions does not cover, and the decoded change of a page
 /// record.
 pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail, Rebuild)> {
-    let LogToRead { segments, epochs, from, undo_from, listed, known, window } = log;
-    let mut scanner = Scanner::new(segments, epochs, from).read_ahead()?;
+    let LogToRead { segments, unsynced, epochs, from, undo_from, listed, known, window } = log;
+    let mut scanner = Scanner::new(segments, epochs, from).and_unsynced(unsynced).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES / CHUNK_BYTES);
     let first_pass = FirstPass {
         rebuild,
@@ -152,6 +157,7 @@ pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail,
     let processed = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;
     let (mut tail, rebuild) = processed?;
+    tail.unsynced_from = scanner.segments_end().filter(|segments_end| *segments_end < end);
     scanner.check_end(window, known)?;
     base::check!(from <= last && last <= end, "the log ends at {end}, and is read from {from} on");
     tail.end = if planted(Bug::EndEarly) { last } else { end };

@@ -226,7 +226,7 @@ int Session::commit(bool all) {
 
 int Session::commit_apart(millpond_txn *txn) {
   uint how = durability();
-  if (how != MILLPOND_DURABILITY_BOUNDED) {
+  if (how == MILLPOND_DURABILITY_SYNC) {
     how = MILLPOND_DURABILITY_NONE;
     unsynced_ = true;
   }

@@ -1,7 +1,8 @@
 //! The interface of a workload's script: a database on a simulated disk inside a world, and a
 //! history that records every effect.
 
-use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, survives};
+use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, promise_of};
+use crate::history::Promise;
 use crate::subject::{
     Database, EntryChange, EntryOp, Fail, How, LockRows, Result, RowList, Shape, Subject, TableChange, Tx,
 };
@@ -149,9 +150,9 @@ impl Driver {
         Prng::new(self.shared.seed.wrapping_mul(0x9e37_79b9) ^ salt)
     }
 
-    fn record(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
+    fn record(&self, effect: Effect, called_at: u64, promise: Promise, lsn: Option<u64>) {
         let returned_at = self.at();
-        self.shared.history.lock().add(Event { effect, called_at, returned_at, durable, lsn });
+        self.shared.history.lock().add(Event { effect, called_at, returned_at, promise, lsn });
     }
 
     fn number(&self, table: &str) -> u64 {
@@ -163,7 +164,7 @@ impl Driver {
         let called_at = self.at();
         expect_ok("create a table", self.db().create_table(name));
         let number = self.new_number(name);
-        self.record(Effect::Create(name.to_owned(), number), called_at, true, None);
+        self.record(Effect::Create(name.to_owned(), number), called_at, Promise::Durable, None);
     }
 
     fn new_number(&self, name: &str) -> u64 {
@@ -179,7 +180,7 @@ impl Driver {
         let called_at = self.at();
         expect_ok("load a table", self.db().load_table(name, &rows, true));
         let number = self.new_number(name);
-        self.record(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
+        self.record(Effect::Load(name.to_owned(), number, rows), called_at, Promise::Durable, None);
     }
 
     /// Bulk loads these rows and abandons the load before its commit.
@@ -192,7 +193,7 @@ impl Driver {
         let called_at = self.at();
         expect_ok("drop a table", self.db().drop_table(name));
         self.shared.tables.lock().0.remove(name);
-        self.record(Effect::Drop(name.to_owned()), called_at, true, None);
+        self.record(Effect::Drop(name.to_owned()), called_at, Promise::Durable, None);
     }
 
     /// Renames a table.
@@ -203,7 +204,7 @@ impl Driver {
         let number = tables.0.remove(from).expect("the script knows the table");
         tables.0.insert(to.to_owned(), number);
         drop(tables);
-        self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
+        self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, Promise::Durable, None);
     }
 
     /// Makes changes of the set of tables, all or none. Only the engine does that.
@@ -225,7 +226,7 @@ impl Driver {
             (change.clone(), number)
         });
         let effect = Effect::ChangeTables(numbered.collect());
-        self.record(effect, called_at, true, None);
+        self.record(effect, called_at, Promise::Durable, None);
     }
 
     /// Takes a value of the counter of a table. Only the engine does that.
@@ -277,14 +278,14 @@ impl Driver {
     pub fn commit_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
         expect_ok("commit a prepared transaction", self.db().commit_prepared(xid));
-        self.record(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
+        self.record(Effect::CommitPrepared(xid.to_vec()), called_at, Promise::Durable, None);
     }
 
     /// Rolls a prepared transaction back.
     pub fn rollback_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
         expect_ok("roll a prepared transaction back", self.db().rollback_prepared(xid));
-        self.record(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
+        self.record(Effect::RollbackPrepared(xid.to_vec()), called_at, Promise::Durable, None);
     }
 
     /// Writes all dirty pages and moves the checkpoint.
@@ -573,7 +574,7 @@ impl Txn {
         let lsn = commit(self.inner)?;
         if !self.writes.is_empty() {
             let effect = Effect::Commit(self.writes);
-            self.driver.record(effect, called_at, survives(self.how.durability), Some(lsn));
+            self.driver.record(effect, called_at, promise_of(self.how.durability), Some(lsn));
         }
         Ok(())
     }
@@ -587,6 +588,6 @@ impl Txn {
     pub fn prepare(self, xid: &[u8]) {
         let called_at = self.driver.at();
         expect_ok("prepare", self.inner.prepare(xid));
-        self.driver.record(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
+        self.driver.record(Effect::Prepare(xid.to_vec(), self.writes), called_at, Promise::Durable, None);
     }
 }

@@ -169,6 +169,7 @@ impl Database for EngineDb {
         };
         let durability = match how.durability {
             Durability::Sync => millpond::Durability::Sync,
+            Durability::Written { ms, bytes } => millpond::Durability::Written { ms, bytes },
             Durability::Bounded { ms, bytes } => millpond::Durability::Bounded { ms, bytes },
             Durability::None => millpond::Durability::None,
         };

@@ -2,7 +2,7 @@
 //! after recovery.
 
 use crate::driver::{DIR, Driver, Life, read_contents};
-use crate::history::{DbState, History, difference};
+use crate::history::{Crash, DbState, History, difference};
 use crate::subject::{Copies, How, Shape, Subject};
 use crate::workloads::Workload;
 use base::prng::Prng;
@@ -26,6 +26,7 @@ const DRAIN_PAUSE_US: u64 = 100_000;
 const MAX_STEPS: u64 = 20_000_000;
 
 /// What survives a power cut, by number: 0 nothing, 1 everything, from 2 on a random subset each.
+/// Where everything survives, the process may as well have been killed.
 pub type ChoiceNumber = u64;
 
 /// What to explore, apart from the workload.
@@ -114,12 +115,13 @@ impl Plan {
         while life.number + 1 < workload.lives {
             let number = life.number;
             let ran = self.live(workload, &disk, life)?;
-            let (stop, left) = self.kill(workload, &ran, number);
+            let (stop, left, crash) = self.kill(workload, &ran, number);
             let found = |what: String| {
                 self.finding(workload, None, format!("life {number}, killed before operation {stop}: {what}"))
             };
             let seed = mix(&[self.seed, workload.number(), number]);
-            let begin = self.judge(&workload.shape, &left.fork(), &ran.history, stop, seed).map_err(found)?;
+            let promised = (&ran.history, stop, crash);
+            let begin = self.judge(&workload.shape, &left.fork(), promised, seed).map_err(found)?;
             disk = left;
             life = Life { number: number + 1, begin };
         }
@@ -127,17 +129,18 @@ impl Plan {
     }
 
     /// Stops a life before an operation, mostly a kill and sometimes a power cut. Returns the
-    /// operation and the disk that is left. Half of the lives are stopped soon.
-    fn kill(&self, workload: &Workload, ran: &FinishedRun, number: u64) -> (u64, MemDisk) {
+    /// operation, the disk that is left, and which it was. Half of the lives are stopped soon.
+    fn kill(&self, workload: &Workload, ran: &FinishedRun, number: u64) -> (u64, MemDisk, Crash) {
         let mut rng = Prng::new(mix(&[self.seed, workload.number(), number, 7]));
         let left = ran.disk.op_count().saturating_sub(ran.opened_at);
         let most = if rng.one_in(2) { left / 4 } else { left };
         let stop = ran.opened_at + rng.below(most + 1);
         let mut walk = ran.disk.walk();
         while walk.at() < stop && walk.step() {}
-        let left =
-            if rng.one_in(4) { walk.image(CrashChoice::Random(rng.next_u64())) } else { walk.killed() };
-        (walk.at(), left)
+        match rng.one_in(4) {
+            true => (walk.at(), walk.image(CrashChoice::Random(rng.next_u64())), Crash::PowerCut),
+            false => (walk.at(), walk.killed(), Crash::Kill),
+        }
     }
 
     /// Runs one life of a workload.
@@ -204,7 +207,7 @@ impl Plan {
             for number in 0..2 + SUBSETS {
                 let choice = self.choice(workload, step, number);
                 // The same image at a later step may have to keep more promises.
-                let promised = ran.history.promised_at(step);
+                let promised = ran.history.promised_at(step, crash_of(number));
                 if step >= ran.opened_at && take(step) && keys.insert((walk.image_key(choice), promised)) {
                     if !on_state() {
                         return Ok(());
@@ -234,13 +237,17 @@ impl Plan {
         let found = |what: String| self.finding(workload, Some((step, number)), what);
         let image = walk.image(choice);
         let first = image.fork();
-        self.judge(&workload.shape, &first, &ran.history, step, seed).map_err(found)?;
+        let mut crash = crash_of(number);
+        self.judge(&workload.shape, &first, (&ran.history, step, crash), seed).map_err(found)?;
         if !nested {
             return Ok(());
         }
         let mut rng = Prng::new(seed);
         // Sometimes only the process is killed first, and the power cut follows.
-        let mut image = if rng.one_in(3) { walk.killed() } else { image };
+        let mut image = image;
+        if rng.one_in(3) {
+            (image, crash) = (walk.killed(), Crash::Kill);
+        }
         for depth in 1..=NESTED_DEPTH {
             let before = image.op_count();
             let opened = self.recover(&workload.shape, &image, mix(&[seed, depth]));
@@ -254,8 +261,11 @@ impl Plan {
                 _ => CrashChoice::Random(rng.next_u64()),
             };
             image = inner.image(choice);
-            let result =
-                self.judge(&workload.shape, &image.fork(), &ran.history, step, mix(&[seed, 9, depth]));
+            if choice != CrashChoice::All {
+                crash = Crash::PowerCut;
+            }
+            let promised = (&ran.history, step, crash);
+            let result = self.judge(&workload.shape, &image.fork(), promised, mix(&[seed, 9, depth]));
             result.map_err(|what| found(format!("after {depth} crashes in recovery: {what}")))?;
         }
         Ok(())
@@ -276,16 +286,21 @@ impl Plan {
         &self,
         shape: &Shape,
         image: &MemDisk,
-        history: &Arc<History>,
-        at: u64,
+        (history, at, crash): (&Arc<History>, u64, Crash),
         seed: u64,
     ) -> Result<DbState, String> {
         let (subject, disk, history, shape) =
             (Arc::clone(&self.subject), image.clone(), Arc::clone(history), *shape);
-        let world =
-            sim::run(self.world(seed), move || judge_inside(&*subject, &disk, &shape, &history, at, seed));
+        let world = sim::run(self.world(seed), move || {
+            judge_inside(&*subject, &disk, &shape, (&history, at, crash), seed)
+        });
         unless_torn(flatten(world.result), &shape)
     }
+}
+
+/// Returns how the process ended, by the number of what survives.
+fn crash_of(number: ChoiceNumber) -> Crash {
+    if number == 1 { Crash::Kill } else { Crash::PowerCut }
 }
 
 /// A page that was torn without a copy, and is named, is as good as can be.
@@ -301,8 +316,7 @@ fn judge_inside(
     subject: &dyn Subject,
     disk: &MemDisk,
     shape: &Shape,
-    history: &History,
-    at: u64,
+    (history, at, crash): (&History, u64, Crash),
     seed: u64,
 ) -> Result<DbState, String> {
     let said = |what: &str| {
@@ -313,7 +327,7 @@ fn judge_inside(
     let shape = &Shape { history_files: 0, ..*shape };
     let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
     let found = read_contents(&*db).map_err(said("read everything"))?;
-    let possible = history.possible(at);
+    let possible = history.possible(at, crash);
     let Some(mut state) = possible.iter().find(|state| state.contents() == found).cloned() else {
         let expected = possible.first().expect("at least one state is possible").contents();
         return Err(format!(

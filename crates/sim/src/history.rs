@@ -34,6 +34,33 @@ pub enum Effect {
     RollbackPrepared(Vec<u8>),
 }
 
+/// What an effect survives after its call has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// Nothing.
+    Nothing,
+    /// The end of the process.
+    Written,
+    /// A power cut too.
+    Durable,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It is killed, and the disk keeps everything.
+    Kill,
+    /// The power is cut.
+    PowerCut,
+}
+
+impl Crash {
+    /// Returns whether an effect with this promise survives.
+    fn keeps(self, promise: Promise) -> bool {
+        promise >= if self == Crash::Kill { Promise::Written } else { Promise::Durable }
+    }
+}
+
 /// An effect and when it was promised.
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -43,8 +70,8 @@ pub struct Event {
     pub called_at: u64,
     /// Disk operations when the call returned.
     pub returned_at: u64,
-    /// It survives a power cut after its return.
-    pub durable: bool,
+    /// What it survives after its return.
+    pub promise: Promise,
     /// Its commit LSN, which is its place in the commit order; only commits have one.
     pub lsn: Option<u64>,
 }
@@ -179,18 +206,18 @@ impl History {
     /// Notes that the database was closed in order at disk operation `at`. Every effect so far
     /// survives.
     pub fn closed(&mut self, at: u64) {
-        for event in self.events.iter_mut().filter(|e| !e.durable) {
-            event.durable = true;
+        for event in self.events.iter_mut().filter(|e| e.promise < Promise::Durable) {
+            event.promise = Promise::Durable;
             event.returned_at = at;
         }
     }
 
-    /// Returns how many events had been called, and how many were promised to survive, before
-    /// operation `at`. While neither number changes, the same states are possible.
+    /// Returns how many events had been called, and how many were promised to survive a crash,
+    /// before operation `at`. While neither number changes, the same states are possible.
     #[must_use]
-    pub fn promised_at(&self, at: u64) -> (usize, usize) {
+    pub fn promised_at(&self, at: u64, crash: Crash) -> (usize, usize) {
         let begun = self.events.iter().filter(|e| e.called_at < at).count();
-        (begun, self.events.iter().filter(|e| e.durable && e.returned_at <= at).count())
+        (begun, self.events.iter().filter(|e| crash.keeps(e.promise) && e.returned_at <= at).count())
     }
 
     /// How many events there are.
@@ -222,16 +249,16 @@ impl History {
         state
     }
 
-    /// Returns all states that a power cut before operation `at` may leave. The first has nothing
+    /// Returns all states that a crash before operation `at` may leave. The first has nothing
     /// that is not promised.
     ///
     /// Commits survive in the order of their LSNs: a prefix that holds all acknowledged ones. An
     /// effect without an LSN survives or not, independent of the others. If it survives, so does
     /// everything that had returned before it was called.
     #[must_use]
-    pub fn possible(&self, at: u64) -> Vec<DbState> {
+    pub fn possible(&self, at: u64, crash: Crash) -> Vec<DbState> {
         let begun: Vec<_> = self.ordered().into_iter().filter(|(_, e)| e.called_at < at).collect();
-        let promised = |e: &Event| e.durable && e.returned_at <= at;
+        let promised = |e: &Event| crash.keeps(e.promise) && e.returned_at <= at;
         let commits: Vec<_> = begun.iter().filter_map(|(_, e)| e.lsn).collect();
         let must = begun.iter().filter(|(_, e)| promised(e)).filter_map(|(_, e)| e.lsn).max();
         let least = must.map_or(0, |lsn| commits.partition_point(|l| *l <= lsn));
@@ -313,33 +340,37 @@ pub fn difference(found: &Contents, expected: &Contents) -> String {
     out
 }
 
-/// Returns whether a commit of this durability survives a power cut after its return.
+/// Returns what a commit of this durability survives after its return.
 #[must_use]
-pub fn survives(durability: Durability) -> bool {
-    durability == Durability::Sync
+pub fn promise_of(durability: Durability) -> Promise {
+    match durability {
+        Durability::Sync => Promise::Durable,
+        Durability::Written { .. } => Promise::Written,
+        Durability::Bounded { .. } | Durability::None => Promise::Nothing,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn commit(n: u8, (called_at, returned_at): (u64, u64), lsn: u64, durable: bool) -> Event {
+    fn commit(n: u8, (called_at, returned_at): (u64, u64), lsn: u64, promise: Promise) -> Event {
         let effect = Effect::Commit(vec![(1, vec![n], Some(vec![n]))]);
-        Event { effect, called_at, returned_at, durable, lsn: Some(lsn) }
+        Event { effect, called_at, returned_at, promise, lsn: Some(lsn) }
     }
 
     /// Returns the keys of table 1 in each possible state.
     fn keys(history: &History, at: u64) -> Vec<Vec<u8>> {
         let rows = |s: &DbState| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
-        history.possible(at).iter().map(rows).collect()
+        history.possible(at, Crash::PowerCut).iter().map(rows).collect()
     }
 
     #[test]
     fn commits_survive_as_a_prefix_with_all_that_was_acknowledged() {
         let mut history = History::default();
-        history.add(commit(1, (2, 10), 100, true));
-        history.add(commit(3, (5, 12), 300, true));
-        history.add(commit(2, (5, 30), 200, true));
+        history.add(commit(1, (2, 10), 100, Promise::Durable));
+        history.add(commit(3, (5, 12), 300, Promise::Durable));
+        history.add(commit(2, (5, 30), 200, Promise::Durable));
         assert_eq!(keys(&history, 2), [vec![]; 1]);
         assert_eq!(keys(&history, 5), [vec![], vec![1]]);
         assert_eq!(keys(&history, 10), [vec![1], vec![1, 2], vec![1, 2, 3]]);
@@ -349,19 +380,30 @@ mod tests {
     #[test]
     fn unsynced_commits_may_be_lost_from_the_end() {
         let mut history = History::default();
-        history.add(commit(1, (2, 3), 100, false));
-        history.add(commit(2, (4, 5), 200, false));
+        history.add(commit(1, (2, 3), 100, Promise::Nothing));
+        history.add(commit(2, (4, 5), 200, Promise::Nothing));
         assert_eq!(keys(&history, 50), [vec![], vec![1], vec![1, 2]]);
+    }
+
+    #[test]
+    fn a_kill_keeps_what_was_written_and_a_power_cut_may_not() {
+        let mut history = History::default();
+        history.add(commit(1, (2, 3), 100, Promise::Written));
+        history.add(commit(2, (4, 5), 200, Promise::Nothing));
+        assert_eq!(keys(&history, 50), [vec![], vec![1], vec![1, 2]]);
+        assert_eq!(history.possible(50, Crash::Kill).len(), 2);
+        assert_eq!(history.promised_at(50, Crash::Kill), (2, 1));
+        assert_eq!(history.promised_at(50, Crash::PowerCut), (2, 0));
     }
 
     #[test]
     fn a_surviving_table_implies_the_commits_that_returned_before_it() {
         let mut history = History::default();
-        history.add(commit(1, (2, 3), 100, false));
+        history.add(commit(1, (2, 3), 100, Promise::Nothing));
         let effect = Effect::Create("t".into(), 9);
-        history.add(Event { effect, called_at: 4, returned_at: 9, durable: true, lsn: None });
+        history.add(Event { effect, called_at: 4, returned_at: 9, promise: Promise::Durable, lsn: None });
         let seen =
-            |at| -> Vec<_> { history.possible(at).iter().map(|s| (s.rows.len(), s.tables.len())).collect() };
+            |at| -> Vec<_> { history.possible(at, Crash::PowerCut).iter().map(|s| (s.rows.len(), s.tables.len())).collect() };
         assert_eq!(seen(6), [(0, 0), (1, 0), (1, 1)]);
         assert_eq!(seen(9), [(1, 1)]);
     }

@@ -58,6 +58,13 @@ pub enum Isolation {
 pub enum Durability {
     /// When it is durable.
     Sync,
+    /// When it outlives the process. It becomes durable as a bounded one.
+    Written {
+        /// Milliseconds.
+        ms: u64,
+        /// Bytes of log.
+        bytes: u64,
+    },
     /// Before it is durable, by at most so many milliseconds or bytes of log.
     Bounded {
         /// Milliseconds.

@@ -10,6 +10,7 @@ pub mod fault;
 mod held_dirs;
 pub mod intercept;
 mod machine;
+mod mapping;
 pub mod mem;
 mod os;
 pub mod read_only;
@@ -179,11 +180,25 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Whether reads and writes bypass the page cache.
     fn is_direct(&self) -> bool;
+    /// Returns the first `len` bytes of the file as memory that is shared with the page cache, where
+    /// that is possible and safe. What is written there outlives the process, as what
+    /// [`File::write_at`] has written, and reads of the file see it. Such writes are not in the
+    /// order of other operations, and nobody sees that they happen. REQUIRES: the file is not
+    /// direct, is at least so long, never gets shorter, and its bytes have been written once.
+    fn map(&self, _len: usize) -> Option<Box<dyn SharedBytes>> {
+        None
+    }
     /// For a file that is not always open ([`descriptor_cache`]): returns a reference that keeps it
     /// open.
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
         Ok(None)
     }
+}
+
+/// Bytes of a file that are shared with the page cache ([`File::map`]).
+pub trait SharedBytes: Send + Sync + Debug {
+    /// Copies `bytes` to `offset`, which are within the length.
+    fn write(&mut self, bytes: &[u8], offset: usize);
 }
 
 /// Time, randomness, memory and cores of the machine.

@@ -1,10 +1,11 @@
 //! The operating system's files and clock.
 
 use crate::held_dirs::{At, HeldDirs};
+use crate::mapping::Mapping;
 use crate::rings::Rings;
 use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
-use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, SharedBytes, Vfs, WriteOp};
 use base::sync::for_each_in_parallel;
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -330,6 +331,11 @@ impl File for OsFile {
 
     fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    fn map(&self, len: usize) -> Option<Box<dyn SharedBytes>> {
+        let mapping = if self.direct { None } else { Mapping::new(self.fd.as_fd(), len) };
+        mapping.map(|mapping| Box::new(mapping) as Box<dyn SharedBytes>)
     }
 }
 

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Create, File, OpenMode, Vfs, WriteOp};
+use vfs::{Create, File, OpenMode, SharedBytes, Vfs, WriteOp};
 
 /// The name of the file, in the directory of the database.
 pub(crate) const NAME: &str = "unsynced";
@@ -53,9 +53,25 @@ pub(super) struct Unsynced {
 enum Writer {
     /// Nothing has been written yet.
     Unused,
-    Open(Arc<dyn File>, Scratch),
+    Open(UnsyncedFile, Scratch),
     /// The disk has refused a write. Commits are synced from then on.
     Refused,
+}
+
+/// The open file: as memory where the disk allows that.
+enum UnsyncedFile {
+    Mapped(Box<dyn SharedBytes>),
+    Plain(Arc<dyn File>),
+}
+
+impl UnsyncedFile {
+    fn write(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        match self {
+            UnsyncedFile::Mapped(memory) => memory.write(bytes, offset),
+            UnsyncedFile::Plain(file) => file.write_at(bytes, offset as u64)?,
+        }
+        Ok(())
+    }
 }
 
 /// Published blocks in a scratch buffer.
@@ -73,16 +89,17 @@ impl Unsynced {
         Unsynced { vfs: vfs.clone(), path, written: AtomicU64::new(start.0), writer }
     }
 
-    /// Opens the file with room for `blocks` blocks. They are written here, so that a full disk is
-    /// seen now.
-    fn open(&self, blocks: u64) -> io::Result<Arc<dyn File>> {
+    /// Opens the file with room for `blocks` blocks. All of it is written here, so that a full disk
+    /// is seen now.
+    fn open(&self, blocks: u64) -> io::Result<UnsyncedFile> {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let file = self.vfs.disk.open(&self.path, mode)?;
         let bytes = blocks * BLOCK_BYTES as u64;
         if file.len()? < bytes {
             write_zeros(&*file, bytes)?;
         }
-        Ok(file)
+        let mapped = file.map(bytes as usize);
+        Ok(mapped.map_or(UnsyncedFile::Plain(file), UnsyncedFile::Mapped))
     }
 }
 
@@ -110,7 +127,7 @@ impl Log {
                 Writer::Unused => unsynced.open(self.options.ring_blocks as u64).map(|file| {
                     *writer = Writer::Open(file, Scratch::new());
                 }),
-                Writer::Open(file, scratch) => self.write_unsynced(unsynced, &**file, scratch),
+                Writer::Open(file, scratch) => self.write_unsynced(unsynced, file, scratch),
                 Writer::Refused => {
                     drop(writer);
                     return self.flush_to(lsn, reason).map(drop);
@@ -124,16 +141,21 @@ impl Log {
     }
 
     /// Writes published blocks that do not outlive the process yet.
-    fn write_unsynced(&self, unsynced: &Unsynced, file: &dyn File, scratch: &mut Scratch) -> io::Result<()> {
+    fn write_unsynced(
+        &self,
+        unsynced: &Unsynced,
+        file: &mut UnsyncedFile,
+        scratch: &mut Scratch,
+    ) -> io::Result<()> {
         let ring_blocks = self.options.ring_blocks as u64;
         let written = Lsn(unsynced.written.load(Ordering::Relaxed));
         let Copied { first, count, to } = self.copy_published(written, scratch);
         let bytes = scratch.blocks(count);
         let place = first % ring_blocks;
         let (before, behind) = bytes.split_at((ring_blocks - place).min(count) as usize * BLOCK_BYTES);
-        file.write_at(before, place * BLOCK_BYTES as u64)?;
+        file.write(before, place as usize * BLOCK_BYTES)?;
         if !behind.is_empty() {
-            file.write_at(behind, 0)?;
+            file.write(behind, 0)?;
         }
         unsynced.written.store(to.0, Ordering::Release);
         self.metrics.add(M::LogUnsyncedWrites, 1);

@@ -165,6 +165,11 @@ pub const ALL: &[Workload] = &[
         several::old_snapshot,
     ),
     w("durabilities", "threads with different durability", SMALL, several::durabilities),
+    w("written", "commits that outlive the process, and synced ones", TINY_LOG, several::written),
+    Workload {
+        lives: 4,
+        ..w("written-lives", "processes with such commits, one after the other", TINY_LOG, several::written)
+    },
     w(
         "checkpoint-race",
         "checkpoints while pages are being changed and written",

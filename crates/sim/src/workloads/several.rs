@@ -147,6 +147,35 @@ pub(super) fn durabilities(d: &Driver) {
     });
 }
 
+/// Commits that outlive the process beside synced ones, and flushes that cover some of them.
+pub(super) fn written(d: &Driver) {
+    if d.keys_at_begin("t").is_none() {
+        d.create("t");
+    }
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for n in 0..14 {
+            let durability = match rng.below(8) {
+                0 => Durability::Sync,
+                1 => Durability::None,
+                _ => Durability::Written { ms: rng.between(1, 30), bytes: 60_000 },
+            };
+            let mut tx = d.tx_with(How { durability, ..How::default() });
+            for _ in 0..rng.between(1, 3) {
+                let k = key(id * 100 + rng.below(8));
+                // Some take more than a block of the log.
+                let long = if rng.one_in(12) { 3_000 } else { 300 };
+                tx.put("t", &k, &value(&mut rng, 20, long)).expect(FREE);
+            }
+            tx.commit();
+            if id == 0 && n % 6 == 5 {
+                d.checkpoint();
+            }
+            d.idle(rng.below(400));
+        }
+    });
+}
+
 pub(super) fn mixed(d: &Driver) {
     d.create("t");
     fill(d, "t", 80, 600);

@@ -15,6 +15,7 @@ const UNSAFE: &[&str] = &[
     "crates/base/src/prefetch.rs",
     "crates/base/src/schedule.rs",
     "crates/base/src/sync/fork.rs",
+    "crates/vfs/src/mapping.rs",
     "crates/vfs/src/os.rs",
     "crates/vfs/src/uring.rs",
     "crates/millpond/src/buffer/arena.rs",

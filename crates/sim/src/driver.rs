@@ -1,8 +1,8 @@
 //! The interface of a workload's script: a database on a simulated disk inside a world, and a
 //! history that records every effect.
 
-use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, promise_of};
 use crate::history::Promise;
+use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, promise_of};
 use crate::subject::{
     Database, EntryChange, EntryOp, Fail, How, LockRows, Result, RowList, Shape, Subject, TableChange, Tx,
 };

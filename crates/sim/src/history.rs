@@ -402,8 +402,9 @@ mod tests {
         history.add(commit(1, (2, 3), 100, Promise::Nothing));
         let effect = Effect::Create("t".into(), 9);
         history.add(Event { effect, called_at: 4, returned_at: 9, promise: Promise::Durable, lsn: None });
-        let seen =
-            |at| -> Vec<_> { history.possible(at, Crash::PowerCut).iter().map(|s| (s.rows.len(), s.tables.len())).collect() };
+        let seen = |at| -> Vec<_> {
+            history.possible(at, Crash::PowerCut).iter().map(|s| (s.rows.len(), s.tables.len())).collect()
+        };
         assert_eq!(seen(6), [(0, 0), (1, 0), (1, 1)]);
         assert_eq!(seen(9), [(1, 1)]);
     }

@@ -483,7 +483,10 @@ impl Tx for ToyTx {
         if writes.is_empty() {
             return Ok(0);
         }
-        self.db.log(Effect::Commit(writes), matches!(self.how.durability, Durability::Sync | Durability::Written { .. }))
+        self.db.log(
+            Effect::Commit(writes),
+            matches!(self.how.durability, Durability::Sync | Durability::Written { .. }),
+        )
     }
     fn commit_async(self: Box<Self>) -> Result<u64> {
         self.commit()

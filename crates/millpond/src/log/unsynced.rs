@@ -19,17 +19,19 @@
 //! Recovery reads the segments to their end and goes on in this file ([`UnsyncedBlocks`]). What it
 //! finds there is copied into the segments and synced before anything else is written.
 
-use super::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start};
+use super::Log;
+use super::block::{
+    BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
+};
 use super::commit::FlushState;
 use super::segment::{Segments, file_offset, write_zeros};
 use super::write::{GATHER_BLOCKS, Scratch};
-use super::Log;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
+use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, spin};
-use base::Lsn;
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
 use std::io;
@@ -238,11 +240,29 @@ impl UnsyncedBlocks {
         self.places.get(&block).map(|at| &self.bytes[*at..*at + BLOCK_BYTES])
     }
 
+    /// Takes what lies below `from` in its block from the segment. Nothing has looked at what is
+    /// here instead, and a power cut may have torn it.
+    fn keep_below(&mut self, segments: &Segments, from: Lsn) -> Result {
+        let (shape, block) = (segments.shape(), block_of(from));
+        let below = HEADER_BYTES..HEADER_BYTES + offset_in_block(from);
+        if let Some(at) = self.places.get(&block)
+            && !below.is_empty()
+        {
+            let segment = segments.get(shape.segment_of(block), 0)?;
+            let mut bytes = AlignedBuf::zeroed(BLOCK_BYTES);
+            let read = segment.file.read_at(&mut bytes, file_offset(shape, block));
+            read.map_err(|e| Error::io("read", &segment.path, e))?;
+            self.bytes[at + below.start..at + below.end].copy_from_slice(&bytes[below]);
+        }
+        Ok(())
+    }
+
     /// Copies the log from `from` to `end` into the segments, and syncs it there. REQUIRES: it was
     /// read from here.
     pub(crate) fn copy_into(mut self, segments: &Segments, from: Lsn, end: Lsn) -> Result {
         let shape = segments.shape();
         let last = block_of(Lsn(end.0 - 1));
+        self.keep_below(segments, from)?;
         if let Some(at) = self.places.get(&last) {
             // Behind the end there may be a group that is not whole.
             let used = HEADER_BYTES + end.since(block_start(last)) as usize;

@@ -127,13 +127,7 @@ impl Log {
 
     /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`,
     /// and zeros behind it.
-    pub(super) fn gather<'s>(
-        &self,
-        block: u64,
-        to: Lsn,
-        scratch: &'s mut Scratch,
-        n: usize,
-    ) -> &'s mut [u8] {
+    pub(super) fn gather<'s>(&self, block: u64, to: Lsn, scratch: &'s mut Scratch, n: usize) -> &'s mut [u8] {
         let end = to.min(block_start(block + 1));
         let out = &mut scratch.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];
         self.ring.read_into(block_start(block), end, out);

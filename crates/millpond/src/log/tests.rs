@@ -19,7 +19,7 @@ use vfs::Vfs;
 
 pub(super) const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 64 };
 const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4 };
-const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
+pub(super) const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
 pub(super) const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
 
 pub(crate) struct LogDir(PathBuf);
@@ -31,7 +31,11 @@ impl LogDir {
         LogDir(dir)
     }
 
-    fn segments(&self) -> Segments {
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    pub(crate) fn segments(&self) -> Segments {
         Segments::open(&Vfs::os(), &[&self.0], SHAPE, &Arc::new(Metrics::new())).unwrap()
     }
 

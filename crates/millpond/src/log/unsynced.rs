@@ -285,3 +285,6 @@ impl UnsyncedBlocks {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

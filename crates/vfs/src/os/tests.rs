@@ -303,3 +303,27 @@ fn a_read_leaves_the_access_time_alone() {
         assert_eq!(std::fs::metadata(&path).unwrap().accessed().unwrap(), old, "direct: {direct}");
     }
 }
+
+#[test]
+fn what_is_written_through_a_mapping_is_in_the_file() {
+    let dir = std::env::temp_dir().join(format!("millpond-os-map-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let path = dir.join("f");
+    let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+    let file = Vfs::os().disk.open(&path, mode).unwrap();
+    file.write_at(&[1; 10_000], 0).unwrap();
+    assert!(file.map(0).is_none());
+    // On other file systems there is no mapping.
+    if let Some(mut mapping) = file.map(10_000) {
+        mapping.write(&[2; 5000], 4000);
+        drop(file);
+        let mut expected = vec![1; 10_000];
+        expected[4000..9000].fill(2);
+        assert!(std::fs::read(&path).unwrap() == expected);
+        mapping.write(&[3], 9_999);
+        assert_eq!(std::fs::read(&path).unwrap()[9_999], 3);
+        let beyond = std::panic::AssertUnwindSafe(|| mapping.write(&[4; 2], 9_999));
+        assert!(std::panic::catch_unwind(beyond).is_err());
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}

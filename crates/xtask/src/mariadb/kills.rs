@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
-/// How often the tests kill a server.
-const FEW: u32 = 3;
+/// How often the tests kill a server: once with each durability.
+pub(super) const FEW: u32 = 4;
 /// Of many kills each tenth is followed by a look at all rows.
 const LOOKS: u32 = 10;
 /// The longest time from a start to a kill, of many.
@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     })
 }
 
-/// The test: a server that is killed loses nothing that it has acknowledged.
+/// The test: a server that is killed loses nothing that it has acknowledged, unless commits do not
+/// outlive the process. Then it loses the last ones.
 pub(super) fn killed(dir: &Path) -> Result<(), String> {
     kill_in_a_row(dir, FEW, When::Inserted).map(drop)
 }
@@ -83,6 +84,7 @@ fn kill_in_a_row(dir: &Path, kills: u32, when: When) -> Result<u64, String> {
     output(sysbench_command(&server, 4).args(["oltp_write_only", "prepare"]))?;
     let mut last = 0;
     for turn in 1..=kills {
+        let durability = TurnDurability::set(&server, turn)?;
         let mut load = sysbench_command(&server, 16);
         load.args(["--time=600", "oltp_write_only", "run"]).stdin(Stdio::null()).stdout(Stdio::null());
         let mut load =
@@ -99,13 +101,38 @@ fn kill_in_a_row(dir: &Path, kills: u32, when: When) -> Result<u64, String> {
         let acknowledged = counting.acknowledged()?.unwrap_or(last);
         server = server::start(dir, LIFE, &[])
             .map_err(|why| format!("after {turn} kills the server does not start: {why}"))?;
-        last = found(&server, acknowledged)?;
+        let promised = if durability.outlives_the_process() { acknowledged } else { 0 };
+        last = found(&server, promised).map_err(|why| format!("kill {turn}, {durability}: {why}"))?;
         if when == When::Inserted || turn.is_multiple_of(LOOKS) || turn == kills {
             compare_indexes(&server)?;
         }
     }
     server::stop(dir)?;
     Ok(last)
+}
+
+/// How durable commits are in a turn: a value of `millpond_flush_log_at_trx_commit`.
+#[derive(Clone, Copy)]
+pub(super) struct TurnDurability(u32);
+
+impl TurnDurability {
+    /// Sets the one of this turn: all values, one after the other.
+    pub(super) fn set(server: &Server, turn: u32) -> Result<TurnDurability, String> {
+        let durability = TurnDurability(turn % 4);
+        sql(server, &format!("SET GLOBAL {durability}"))?;
+        Ok(durability)
+    }
+
+    /// Whether a killed server keeps what it has acknowledged.
+    pub(super) fn outlives_the_process(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl std::fmt::Display for TurnDurability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "millpond_flush_log_at_trx_commit={}", self.0)
+    }
 }
 
 /// Returns the last number that was inserted. An error if one below it is missing, or one that was

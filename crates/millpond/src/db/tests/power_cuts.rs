@@ -239,3 +239,33 @@ fn a_full_disk_for_hardened_undo_does_not_block_readers() {
     drop(unfinished);
     purge_and_check(&db);
 }
+
+/// A commit that was written and not synced is there after a kill, and a power cut may take it. A
+/// synced commit takes it along.
+#[test]
+fn a_written_commit_survives_a_kill() {
+    let (disk, db, table) = fresh();
+    let end = || {
+        let mut walk = disk.walk();
+        while walk.step() {}
+        walk
+    };
+    let put = |key: &[u8], durability| {
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, key, b"").unwrap();
+        tx.commit_with(durability).unwrap().durable
+    };
+    let keys = |image: &MemDisk| all(&open(image), "t").into_keys().collect::<Vec<_>>();
+    assert!(!put(b"written", Durability::Written { ms: 60_000, bytes: u64::MAX }));
+    assert_eq!(keys(&end().killed()), [b"written"]);
+    assert!(keys(&end().image(CrashChoice::None)).is_empty());
+    assert!(put(b"synced", Durability::Sync));
+    assert_eq!(keys(&end().image(CrashChoice::None)), [&b"synced"[..], b"written"]);
+    let options = TxnOptions::new().durability(Durability::Written { ms: 60_000, bytes: u64::MAX });
+    let mut tx = db.begin_with(options).unwrap();
+    tx.put(&table, b"xa", b"").unwrap();
+    let held = tx.prepare_held(b"xid", Durability::Written { ms: 60_000, bytes: u64::MAX }).unwrap();
+    let next = open(&end().killed());
+    assert_eq!(next.prepared().unwrap(), [b"xid"]);
+    drop((next, held));
+}

@@ -83,8 +83,8 @@ typedef enum {
 typedef enum {
   // The commit is on disk.
   MILLPOND_DURABILITY_SYNC = 0,
-  // The commit survives the end of the process, perhaps not that of the machine. Today this is
-  // as `MILLPOND_DURABILITY_SYNC`.
+  // The commit survives the end of the process; for the end of the machine it is as
+  // `MILLPOND_DURABILITY_BOUNDED`.
   MILLPOND_DURABILITY_WRITTEN = 1,
   // The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
   MILLPOND_DURABILITY_BOUNDED = 2,

@@ -180,8 +180,8 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Whether reads and writes bypass the page cache.
     fn is_direct(&self) -> bool;
-    /// Returns the first `len` bytes of the file as memory that is shared with the page cache, where
-    /// that is possible and safe. What is written there outlives the process, as what
+    /// Returns the first `len` bytes of the file as memory shared with the page cache, where that
+    /// is possible and safe. What is written there outlives the process, as what
     /// [`File::write_at`] has written, and reads of the file see it. Such writes are not in the
     /// order of other operations, and nobody sees that they happen. REQUIRES: the file is not
     /// direct, is at least so long, never gets shorter, and its bytes have been written once.

@@ -1,8 +1,8 @@
 //! A file's pages in the page cache, as memory of the process.
 //!
-//! A write into it takes no call of the system: it is a copy. It is also the one kind of write whose
-//! failure is a signal that ends the process (SIGBUS). So a file is mapped only where a write to
-//! space that the file has needs no other space: on ext2, ext3 and ext4, which never move a block.
+//! A write into it takes no call of the system: it is a copy. It is also the one kind of write
+//! whose failure is a signal that ends the process (SIGBUS). So a file is mapped only where a write
+//! to space that the file has needs no other space: on ext2, ext3 and ext4.
 #![allow(unsafe_code)]
 
 use crate::SharedBytes;

@@ -63,8 +63,8 @@ pub(crate) struct Run {
     unsafe_no_doublewrite: bool,
     #[command(flatten)]
     law: LawFlags,
-    /// When a commit returns: when synced; when it outlives the process, at most 1 s or 4 MiB before
-    /// the sync; at most 1 s or 4 MiB before the sync; at once
+    /// When a commit returns: when synced; when it outlives the process, at most 1 s or 4 MiB
+    /// before the sync; so long before the sync; at once
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
     durability: DurabilityFlag,
     /// Isolation level of the transactions

@@ -7,7 +7,8 @@
 //! 4. *catch up*: replay the log, read the space map ([`super::catch_up`]).
 //!
 //! No file of an existing database is changed before the log's end is known to be sound, except for
-//! undo files that nothing names.
+//! undo files that nothing names. Then the first change may be log that a killed process has not
+//! synced.
 
 use super::create::{Paths, create, make_dir, sync_existing, sync_file};
 use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};

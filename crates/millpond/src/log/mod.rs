@@ -146,8 +146,8 @@ impl Log {
         }
     }
 
-    /// Lets commits outlive the process by a file in `dir`. `vfs`: one that goes on after a failure,
-    /// which need not end the log.
+    /// Lets commits outlive the process by a file in `dir`. `vfs` goes on after a failed write: one
+    /// of this file does not end the log.
     pub(crate) fn with_unsynced(self, vfs: &Vfs, dir: &Path) -> Log {
         let file = Unsynced::new(vfs, dir, self.start.lsn);
         Log { unsynced: (!vfs.disk.is_ephemeral()).then_some(file), ..self }

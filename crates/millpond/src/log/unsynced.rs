@@ -4,9 +4,9 @@
 //! cache of the system. It is not written into the segments: they bypass the page cache, and each
 //! write past it would first have to wait for what the cache has of the same block (decision 0190).
 //!
-//! The file has the blocks of the log buffer, each at the place of its number modulo their count, in
-//! the format of the segments. So it is read without knowing what happened to it: a block names its
-//! database, its number and its epoch, and the checksum of a group covers its LSN and its epoch.
+//! The file has the blocks of the log buffer, each at the place of its number modulo their count,
+//! in the format of the segments. So it is read without knowing what happened to it: a block names
+//! its database, its number and its epoch, and the checksum of a group covers its LSN and epoch.
 //! Whatever a power cut leaves of it is either a part of this log or no log at all. It is never
 //! synced.
 //!

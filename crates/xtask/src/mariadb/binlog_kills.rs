@@ -1,7 +1,7 @@
 //! A server with the binary log that is killed under load: afterwards the log and the tables have
-//! the same transactions, and all that were acknowledged. Where prepared transactions do not outlive
-//! the process (`millpond_flush_log_at_trx_commit=0`), each is in the tables as a whole or not at
-//! all.
+//! the same transactions, and all that were acknowledged. Where prepared transactions do not
+//! outlive the process (`millpond_flush_log_at_trx_commit=0`), each is in the tables as a whole or
+//! not at all.
 //!
 //! Each transaction inserts a row and counts it in another table. Some of them insert the row into
 //! a table of InnoDB too. The binary log names the statements.

@@ -164,6 +164,7 @@ fn common_calls(unmoved: &mut Unmoved) {
     unmoved.look(db);
     drop(load.commit().unwrap());
     w.write(Durability::Bounded { ms: 1000, bytes: 1 }, 0..1, 100);
+    w.write(Durability::Written { ms: 1000, bytes: 1 << 20 }, 0..1, 100);
     w.write(Durability::None, 0..50, 100);
     db.checkpoint().unwrap();
     unmoved.until(db, "fsyncs_by_reason.purge", |n| {

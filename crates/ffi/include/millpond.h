@@ -531,6 +531,10 @@ typedef struct {
   uint64_t opaque[4];
 } millpond_savepoint;
 
+// Is told that a named transaction waits for another (`millpond_observe_waits`). Returns not 0 if
+// it will have `blocker` rolled back.
+typedef int (*ObserverFn)(void *context, uint64_t waiter, uint64_t blocker);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -908,10 +912,10 @@ int millpond_savepoint_rollback(const millpond_txn *txn, const millpond_savepoin
 
 // Calls `told` from now on when a transaction that has a name (`observed_as`) begins to wait for a
 // lock of another that has one. Any thread of the database calls it, several at once, while the
-// lock table is locked: it must not wait, nor call the database. Neither transaction ends during
-// the call, and a session that a transaction is of is not freed. `context` must stay valid until
-// the database is freed. `MILLPOND_RC_MISUSE` at the second call.
-int millpond_observe_waits(const millpond_db *db, millpond_wait_fn told, void *context);
+// lock table is locked: it must not wait, nor call the database. During the call neither
+// transaction ends, nor is its session freed. `context` must stay valid until the database is
+// freed. `MILLPOND_RC_MISUSE` at the second call.
+int millpond_observe_waits(const millpond_db *db, ObserverFn told, void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,10 +6,10 @@ use crate::lock::WaitObserver;
 use std::sync::Arc;
 
 impl Db {
-    /// Tells `observer`, from now on and until the database is closed, when a transaction that has a
-    /// name ([`TxnOptions::observed_as`](crate::TxnOptions::observed_as)) begins to wait for a lock
-    /// of another that has one. So a caller whose transactions must commit in an order of its own
-    /// can roll back one that is in the way.
+    /// Tells `observer`, from now on and until the database is closed, when a transaction that has
+    /// a name ([`TxnOptions::observed_as`](crate::TxnOptions::observed_as)) begins to wait for a
+    /// lock of another that has one. So a caller whose transactions must commit in an order of its
+    /// own can roll back one that is in the way.
     ///
     /// A transaction that has been prepared and left to a decision by name is told of no more.
     ///

@@ -17,7 +17,8 @@
 //!
 //! **Order of mutexes:** a shard of queues or of ranges, then an owner. A thread that breaks
 //! deadlocks takes the mutex `breaking` before both. Under these mutexes a thread waits for nothing
-//! else, and the observer of waits is called ([`observe`]). A transaction that is granted a lock is woken after they are released.
+//! else; the observer of waits is called ([`observe`]). A transaction that is granted a lock is
+//! woken after they are released.
 //!
 //! The result depends only on the order of calls and on the seed: queues are vectors, maps are
 //! ordered or hash from the seed.

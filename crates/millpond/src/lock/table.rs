@@ -1,6 +1,7 @@
 //! The sharded table of lock queues, and the calls that enter them.
 
 use super::covered::Want;
+use super::deadlock::Searches;
 use super::key::{LockKey, hash_row};
 use super::owner::{WakeList, bytes_of};
 use super::queue::{Placed, Queue};
@@ -57,32 +58,6 @@ pub(crate) struct LockTable {
     held: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
-}
-
-/// Figures of the deadlock searches.
-#[derive(Debug, Default)]
-pub(super) struct Searches {
-    us: AtomicU64,
-    longest_us: AtomicU64,
-    /// Victims that were in no cycle.
-    #[cfg(test)]
-    pub(super) wrong: AtomicU64,
-}
-
-impl Searches {
-    pub(super) fn count(&self, us: u64) {
-        self.us.fetch_add(us, Ordering::Relaxed);
-    }
-
-    #[cfg(test)]
-    pub(super) fn judge(&self, right: bool) {
-        self.wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
-    }
-
-    /// Records that a cycle was broken `us` after its last wait began.
-    pub(super) fn broken(&self, us: u64) {
-        self.longest_us.fetch_max(us, Ordering::Relaxed);
-    }
 }
 
 /// The immediate result of a request.
@@ -451,8 +426,7 @@ impl LockTable {
     /// Time spent in deadlock searches, and the longest time from the wait that closed a cycle
     /// until the cycle was broken, microseconds.
     pub(crate) fn searched_us(&self) -> (u64, u64) {
-        let Searches { us, longest_us, .. } = &self.searches;
-        (us.load(Ordering::Relaxed), longest_us.load(Ordering::Relaxed))
+        self.searches.took_us()
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// Who is killed. It decides what the load may have in it, because not all that the server does
-/// survives a kill with any engine. A killed replica does not know whether it has applied a change of
-/// tables or a decision of XA, and it has lost its temporary tables. A killed primary may have logged
-/// what it has not prepared for XA.
+/// survives a kill with any engine. A killed replica does not know whether it has applied a change
+/// of tables or a decision of XA, and it has lost its temporary tables. A killed primary may have
+/// logged what it has not prepared for XA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Killed {
     /// Nobody

@@ -342,10 +342,10 @@ fn replica_options(case: Case) -> Vec<String> {
     let engine = case.engines.of(REPLICA);
     let mut all = options(2, engine);
     all.push("--relay-log-recovery=1".into());
-    if case.variant / 2 % 2 == 0 {
+    if (case.variant / 2).is_multiple_of(2) {
         all.push(format!("--gtid-pos-auto-engines={engine}"));
     }
-    if case.variant / 4 % 2 == 0 {
+    if (case.variant / 4).is_multiple_of(2) {
         all.extend(["--log-bin=binlog".into(), "--log-slave-updates=1".into()]);
     }
     if case.mode != Mode::Serial {

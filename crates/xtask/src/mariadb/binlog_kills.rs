@@ -18,7 +18,7 @@ use std::time::Duration;
 const LIFE: Duration = Duration::from_secs(1800);
 const CLIENTS: u32 = 16;
 /// Clients whose transactions have an InnoDB table too.
-const OF_BOTH: u32 = 4;
+pub(super) const OF_BOTH: u32 = 4;
 /// More than a client runs before the kill.
 const TRANSACTIONS: u32 = 20_000;
 /// The binary log begins a new file after so many bytes: the server asks the engines then which
@@ -27,20 +27,20 @@ const FILE_BYTES: u32 = 256 << 10;
 /// The statement that the binary log shows.
 const INSERT: &str = "INSERT INTO test.logged VALUES ";
 
+/// The tables, and a sum for each client.
+pub(super) const TABLES: &str = "CREATE DATABASE test; USE test; \
+         CREATE TABLE test.logged (turn INT, client INT, n INT, PRIMARY KEY (turn, client, n)) ENGINE=Millpond; \
+         CREATE TABLE test.inno (turn INT, client INT, n INT, PRIMARY KEY (turn, client, n)) ENGINE=InnoDB; \
+         CREATE TABLE test.sums (client INT PRIMARY KEY, n INT) ENGINE=Millpond; \
+         INSERT INTO test.sums SELECT seq, 0 FROM seq_1_to_16";
+
 /// A row: the turn, the client and its transaction.
-type Row = (u32, u32, u32);
+pub(super) type Row = (u32, u32, u32);
 
 /// Kills a server again and again. Returns how many transactions it has committed.
 pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
     let mut server = start(dir)?;
-    sql(
-        &server,
-        "CREATE DATABASE test; USE test; \
-         CREATE TABLE test.logged (turn INT, client INT, n INT, PRIMARY KEY (turn, client, n)) ENGINE=Millpond; \
-         CREATE TABLE test.inno (turn INT, client INT, n INT, PRIMARY KEY (turn, client, n)) ENGINE=InnoDB; \
-         CREATE TABLE test.sums (client INT PRIMARY KEY, n INT) ENGINE=Millpond; \
-         INSERT INTO test.sums SELECT seq, 0 FROM seq_1_to_16",
-    )?;
+    sql(&server, TABLES)?;
     let (mut committed, mut disagree) = (0, Vec::new());
     for turn in 1..=kills {
         // Files of earlier turns are not needed. This waits until the engines have all of their
@@ -124,7 +124,7 @@ fn in_binlog(server: &Server) -> Result<BTreeSet<Row>, String> {
 }
 
 /// Returns the rows of the transactions that `text`, the printed binary log, shows to be committed.
-fn transactions_of(text: &str) -> BTreeSet<Row> {
+pub(super) fn transactions_of(text: &str) -> BTreeSet<Row> {
     let (mut rows, mut pending) = (BTreeSet::new(), Vec::new());
     for line in text.lines() {
         if let Some(statement) = line.strip_prefix("#Q> ") {
@@ -153,14 +153,14 @@ fn row_of(text: &str) -> Option<Row> {
 }
 
 /// A client that runs one transaction after the other, and prints the number of each.
-struct Client {
+pub(super) struct Client {
     process: Child,
     printed: PathBuf,
     number: u32,
 }
 
 impl Client {
-    fn start(server: &Server, dir: &Path, turn: u32, number: u32) -> Result<Client, String> {
+    pub(super) fn start(server: &Server, dir: &Path, turn: u32, number: u32) -> Result<Client, String> {
         let (script, printed) =
             (dir.join(format!("client{number}.sql")), dir.join(format!("printed{number}")));
         let lines = (1..=TRANSACTIONS).map(|n| {
@@ -184,6 +184,12 @@ impl Client {
         client.stdin(input).stdout(out).stderr(Stdio::null());
         let process = client.spawn().map_err(|e| format!("cannot start a client: {e}"))?;
         Ok(Client { process, printed, number })
+    }
+
+    /// Ends the client.
+    pub(super) fn end(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// Returns what was acknowledged. The server has ended.

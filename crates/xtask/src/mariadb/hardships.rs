@@ -8,6 +8,7 @@ use super::monitor;
 use super::replicas;
 use super::reports;
 use super::server::{self, Server};
+use super::snapshots;
 use super::steps::{expect, try_until};
 use super::xa;
 use super::{is_root, make_dir, output, sql};
@@ -24,7 +25,7 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 17] = [
+const CASES: [(&str, Case); 18] = [
     ("a database that stops says why, at once and to each statement", reports::stopped),
     ("a definition that does not fit its trees is named", reports::misfits),
     ("its status reads like InnoDB's, and deadlocks are told", monitor::shown),
@@ -33,6 +34,7 @@ const CASES: [(&str, Case); 17] = [
     ("a killed server has in its tables what its binary log has", binlog_kills::killed),
     ("a replica has its primary's rows, although both are killed", replicas::follows),
     ("a dump under load and the binary log from there on are the database", dumped::replayed),
+    ("a consistent snapshot is one point of both engines and the log", snapshots::at_one_point),
     ("what XA has prepared outlives connection, stop and kill, and keeps its locks", xa::prepared),
     ("what a killed server was making is dropped", leftovers),
     ("an index is found although the server ended while it was renamed", renamed),

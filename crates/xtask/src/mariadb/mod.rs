@@ -39,6 +39,7 @@ mod serve;
 mod server;
 mod sessions;
 mod smoke;
+mod snapshots;
 mod steps;
 mod suites;
 mod trace;

@@ -74,6 +74,7 @@ fn each_option_of_the_library_is_explained() {
             "on_failure",
             "on_deadlock",
             "tag",
+            "observed_as",
         ];
         for line in API.lines() {
             let Some(rest) = line.strip_prefix(&format!("fn {owner}::")) else { continue };

@@ -1,5 +1,5 @@
-//! START TRANSACTION WITH CONSISTENT SNAPSHOT sees Millpond, InnoDB and the binary log at one point,
-//! at any moment of a load.
+//! START TRANSACTION WITH CONSISTENT SNAPSHOT sees Millpond, InnoDB and the binary log at one
+//! point, at any moment of a load.
 
 use super::binlog_kills::{Client, OF_BOTH, TABLES, transactions_of};
 use super::server::{self, Server};
@@ -12,8 +12,8 @@ use std::time::Duration;
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
 const CLIENTS: u32 = 8;
-/// Where commits become visible in another order than the log has them, about one snapshot of several
-/// hundred shows it.
+/// Where commits become visible in another order than the log has them, about one snapshot of
+/// several hundred shows it.
 const SNAPSHOTS: usize = 400;
 /// What is printed between two snapshots.
 const NEXT: &str = "next";
@@ -78,8 +78,8 @@ fn snapshot_of(text: &str) -> Snapshot {
 /// How many rows a client has, and its last one.
 type OfClients = BTreeMap<u32, (usize, u32)>;
 
-/// Returns what the transactions up to each commit in `text`, the printed binary log, have inserted, by
-/// the position behind the commit.
+/// Returns what the transactions up to each commit in `text`, the printed binary log, have
+/// inserted, by the position behind the commit.
 fn states(text: &str) -> BTreeMap<u64, OfClients> {
     let (mut states, mut state) = (BTreeMap::from([(0, OfClients::new())]), OfClients::new());
     let (mut position, mut begin) = (0, 0);

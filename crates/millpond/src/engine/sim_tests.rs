@@ -216,6 +216,8 @@ const BEYOND: &[Bug] = &[
     Bug::DoublewriteForgottenEarly,
     Bug::ReplacedInUse,
     Bug::AnewUnseen,
+    Bug::WrittenNotAwaited,
+    Bug::UnsyncedNotSynced,
 ];
 
 #[cfg(feature = "planted")]

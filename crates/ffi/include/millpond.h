@@ -665,6 +665,13 @@ void millpond_table_free(millpond_table *table);
 // Shows the names of all tables, sorted.
 int millpond_table_names(const millpond_db *db, millpond_name_fn show, void *context);
 
+// Shows the names of the tables that begin with `prefix`, sorted. What it costs depends on how
+// many these are, not on how many there are of all tables.
+int millpond_table_names_with_prefix(const millpond_db *db,
+                                     millpond_bytes prefix,
+                                     millpond_name_fn show,
+                                     void *context);
+
 // Returns the present name of a table.
 int millpond_table_name(const millpond_table *table, millpond_buffer *out);
 
@@ -818,6 +825,18 @@ int millpond_txn_prepare_held(const millpond_txn *txn,
                               uint64_t bounded_ms,
                               uint64_t bounded_bytes);
 
+// Prepares the transaction as `millpond_txn_prepare_held` does, for a coordinator whose record of
+// the commit holds all its changes: `durability` only says how soon it is durable here. The call
+// waits until all commits are durable that the transaction may have seen and that no coordinator
+// has on record. The coordinator commits it by `millpond_txn_commit_ordered_at`, in the order of
+// its records. After a crash it decides what is prepared, and then repeats its records behind
+// `millpond_bookmark` but for those decided just now, each by `millpond_txn_commit_at`.
+int millpond_txn_prepare_repeatable(const millpond_txn *txn,
+                                    millpond_bytes xid,
+                                    uint32_t durability,
+                                    uint64_t bounded_ms,
+                                    uint64_t bounded_bytes);
+
 // Commits a transaction that the session has prepared, and whose commit the coordinator has
 // written down durably. Others see it from here on. Waits for nothing and syncs nothing: after a
 // crash the transaction may be prepared again, and the coordinator commits it again.
@@ -825,6 +844,30 @@ int millpond_txn_prepare_held(const millpond_txn *txn,
 // called. Another thread may call this while the session's own thread waits for it. Fails only if
 // the database is closed or has stopped; the transaction then stays prepared.
 int millpond_txn_commit_ordered(const millpond_txn *txn);
+
+// Commits as `millpond_txn_commit_ordered` does, and makes `mark`, up to 32 bytes, the database's
+// bookmark.
+int millpond_txn_commit_ordered_at(const millpond_txn *txn, millpond_bytes mark);
+
+// Commits the running transaction, and makes `mark`, up to 64 KiB, the database's bookmark by the
+// same record of the log.
+int millpond_txn_commit_at(const millpond_txn *txn,
+                           millpond_bytes mark,
+                           uint32_t durability,
+                           uint64_t bounded_ms,
+                           uint64_t bounded_bytes);
+
+// Shows the bookmark: what was kept with the last commit of those that have one. Shows nothing if
+// there is none.
+int millpond_bookmark(const millpond_db *db, millpond_name_fn show, void *context);
+
+// Sets the bookmark apart from any commit; an empty one removes it. It is as durable as
+// `durability`, a `millpond_durability`, says.
+int millpond_set_bookmark(const millpond_db *db,
+                          millpond_bytes mark,
+                          uint32_t durability,
+                          uint64_t bounded_ms,
+                          uint64_t bounded_bytes);
 
 // Shows the xid of each prepared transaction.
 int millpond_prepared(const millpond_db *db, millpond_name_fn show, void *context);

@@ -136,16 +136,41 @@ pub unsafe extern "C" fn millpond_table_free(table: *mut Table) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_table_names(db: *const Db, show: NameFn, context: *mut c_void) -> c_int {
     guard_ok(|| {
-        let show = show.ok_or_else(|| misuse("no function to show the list to"))?;
         // SAFETY: the handle is null or valid.
-        for name in unsafe { shared(db) }?.db.table_names()? {
-            // SAFETY: the caller's function takes bytes that live during its call.
-            if unsafe { show(context, Bytes::of(name.as_bytes())) } != 0 {
-                break;
-            }
-        }
-        Ok(())
+        let names = unsafe { shared(db) }?.db.table_names()?;
+        // SAFETY: the caller's function takes bytes that live during its call.
+        unsafe { show_all(&names, show, context) }
     })
+}
+
+/// Shows the names of the tables that begin with `prefix`, sorted. What it costs depends on how
+/// many these are, not on how many there are of all tables.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_names_with_prefix(
+    db: *const Db,
+    prefix: Bytes,
+    show: NameFn,
+    context: *mut c_void,
+) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid, and the bytes are valid during the call.
+        let (db, prefix) = unsafe { (&shared(db)?.db, prefix.text()?) };
+        let names = db.table_names_with_prefix(prefix)?;
+        // SAFETY: the caller's function takes bytes that live during its call.
+        unsafe { show_all(&names, show, context) }
+    })
+}
+
+/// Shows a list of names. REQUIRES: `show` takes bytes that live during its call.
+unsafe fn show_all(names: &[String], show: NameFn, context: *mut c_void) -> Done {
+    let show = show.ok_or_else(|| misuse("no function to show the list to"))?;
+    for name in names {
+        // SAFETY: as above.
+        if unsafe { show(context, Bytes::of(name.as_bytes())) } != 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the present name of a table.

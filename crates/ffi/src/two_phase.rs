@@ -41,7 +41,30 @@ pub unsafe extern "C" fn millpond_txn_prepare_held(
     guard_ok(|| {
         let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
         // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
-        unsafe { session(txn)?.prepare(xid.get(), durability) }
+        let (session, xid) = unsafe { (session(txn)?, xid.get()) };
+        session.prepare(|transaction| transaction.prepare_held(xid, durability))
+    })
+}
+
+/// Prepares the transaction as `millpond_txn_prepare_held` does, for a coordinator whose record of
+/// the commit holds all its changes: `durability` only says how soon it is durable here. The call
+/// waits until all commits are durable that the transaction may have seen and that no coordinator
+/// has on record. The coordinator commits it by `millpond_txn_commit_ordered_at`, in the order of
+/// its records. After a crash it decides what is prepared, and then repeats its records behind
+/// `millpond_bookmark` but for those decided just now, each by `millpond_txn_commit_at`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_prepare_repeatable(
+    txn: *const Txn,
+    xid: Bytes,
+    durability: u32,
+    bounded_ms: u64,
+    bounded_bytes: u64,
+) -> c_int {
+    guard_ok(|| {
+        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
+        // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
+        let (session, xid) = unsafe { (session(txn)?, xid.get()) };
+        session.prepare(|transaction| transaction.prepare_repeatable(xid, durability))
     })
 }
 
@@ -57,6 +80,68 @@ pub unsafe extern "C" fn millpond_txn_commit_ordered(txn: *const Txn) -> c_int {
         // SAFETY: the handle is null or valid, and the session's own thread does not use it while
         // another makes this call for it.
         Ok(unsafe { session(txn) }?.prepared()?.commit_ordered()?)
+    })
+}
+
+/// Commits as `millpond_txn_commit_ordered` does, and makes `mark`, up to 32 bytes, the database's
+/// bookmark.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_commit_ordered_at(txn: *const Txn, mark: Bytes) -> c_int {
+    guard_ok(|| {
+        // SAFETY: as in `millpond_txn_commit_ordered`; the bytes live during the call.
+        let (session, mark) = unsafe { (session(txn)?, mark.get()) };
+        Ok(session.prepared()?.commit_ordered_at(mark)?)
+    })
+}
+
+/// Commits the running transaction, and makes `mark`, up to 64 KiB, the database's bookmark by the
+/// same record of the log.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_txn_commit_at(
+    txn: *const Txn,
+    mark: Bytes,
+    durability: u32,
+    bounded_ms: u64,
+    bounded_bytes: u64,
+) -> c_int {
+    guard_ok(|| {
+        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
+        // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
+        let (transaction, mark) = unsafe { (session(txn)?.take()?, mark.get()) };
+        transaction.commit_with_bookmark(mark, durability)?;
+        Ok(())
+    })
+}
+
+/// Shows the bookmark: what was kept with the last commit of those that have one. Shows nothing if
+/// there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_bookmark(db: *const Db, show: NameFn, context: *mut c_void) -> c_int {
+    guard_ok(|| {
+        let show = show.ok_or_else(|| misuse("no function to show the bookmark to"))?;
+        // SAFETY: the handle is null or valid.
+        if let Some(mark) = unsafe { shared(db) }?.db.bookmark()? {
+            // SAFETY: the caller's function takes bytes that live during its call.
+            unsafe { show(context, Bytes::of(&mark)) };
+        }
+        Ok(())
+    })
+}
+
+/// Sets the bookmark apart from any commit; an empty one removes it. It is as durable as
+/// `durability`, a `millpond_durability`, says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_bookmark(
+    db: *const Db,
+    mark: Bytes,
+    durability: u32,
+    bounded_ms: u64,
+    bounded_bytes: u64,
+) -> c_int {
+    guard_ok(|| {
+        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
+        // SAFETY: the handle is null or valid, the bytes are valid during the call.
+        Ok(unsafe { shared(db) }?.db.set_bookmark(unsafe { mark.get() }, durability)?)
     })
 }
 

@@ -111,10 +111,13 @@ impl Session {
         self.transaction.take().ok_or_else(no_transaction)
     }
 
-    /// Prepares the running transaction and keeps it.
-    pub(crate) fn prepare(&mut self, xid: &[u8], durability: millpond::Durability) -> Done<()> {
+    /// Prepares the running transaction by `prepare` and keeps it.
+    pub(crate) fn prepare(
+        &mut self,
+        prepare: impl FnOnce(Transaction) -> millpond::Result<PreparedTransaction>,
+    ) -> Done<()> {
         let transaction = self.take()?;
-        self.prepared = Some(transaction.prepare_held(xid, durability)?);
+        self.prepared = Some(prepare(transaction)?);
         Ok(())
     }
 

@@ -315,6 +315,14 @@ static void tables(millpond_db *db) {
   OK(millpond_change_tables(db, changes, 2, 1000));
   OK(millpond_table_names(db, count_name, &names));
   CHECK(names == 2);
+  names = 0;
+  OK(millpond_table_names_with_prefix(db, text("u b"), count_name, &names));
+  CHECK(names == 0);
+  OK(millpond_table_names_with_prefix(db, text("t by"), count_name, &names));
+  CHECK(names == 1);
+  OK(millpond_table_names_with_prefix(db, (millpond_bytes){0}, count_name, &names));
+  CHECK(names == 3);
+  RC(millpond_table_names_with_prefix(db, text("t"), NULL, NULL), MISUSE);
   millpond_load *load;
   OK(millpond_load_begin(db, text("loaded"), text("m3"), &load));
   OK(millpond_load_row(load, text("a"), text("1")));
@@ -347,6 +355,41 @@ static void forked(millpond_db *db, millpond_table *table, millpond_txn *txn, co
   CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
   OK(millpond_get(txn, table, text("2"), 0, 0, &buffer, NULL));
   millpond_buffer_free(&buffer);
+}
+
+static int note_mark(void *context, millpond_bytes mark) {
+  snprintf(context, 33, "%.*s", (int)mark.len, (const char *)mark.ptr);
+  return 0;
+}
+
+static int has_mark(millpond_db *db, const char *wanted) {
+  char mark[33] = "";
+  OK(millpond_bookmark(db, note_mark, mark));
+  return strcmp(mark, wanted) == 0;
+}
+
+/* Two-phase commit of transactions that a coordinator's own log holds, and where it stands. */
+static void bookmarks(millpond_db *db, millpond_txn *txn, millpond_table *table, const millpond_txn_options *options) {
+  millpond_buffer row = {0};
+  millpond_row_change update = {table, MILLPOND_ROW_OP_UPDATE, text("1"), text("ida")};
+  millpond_row_changes changes = {&update, 1, MILLPOND_LOCK_NONE, 0};
+  CHECK(has_mark(db, ""));
+  OK(millpond_txn_begin(txn, options));
+  OK(millpond_get(txn, table, text("1"), MILLPOND_LOCK_EXCLUSIVE, MILLPOND_WAIT_WAIT, &row, NULL));
+  OK(millpond_change_row(txn, &changes, NULL));
+  OK(millpond_txn_prepare_repeatable(txn, text("x"), MILLPOND_DURABILITY_BOUNDED, 100, 1 << 20));
+  RC(millpond_txn_commit_ordered_at(txn, text("longer than thirty-two bytes: 33.")), MISUSE);
+  OK(millpond_txn_commit_ordered_at(txn, text("first")));
+  CHECK(has_mark(db, "first"));
+  OK(millpond_txn_commit(txn, MILLPOND_DURABILITY_NONE, 0, 0));
+  OK(millpond_txn_begin(txn, options));
+  OK(millpond_change_row(txn, &changes, NULL));
+  OK(millpond_txn_commit_at(txn, text("second"), MILLPOND_DURABILITY_SYNC, 0, 0));
+  CHECK(has_mark(db, "second"));
+  RC(millpond_txn_commit_at(txn, text("third"), MILLPOND_DURABILITY_SYNC, 0, 0), MISUSE);
+  OK(millpond_set_bookmark(db, text(""), MILLPOND_DURABILITY_SYNC, 0, 0));
+  millpond_buffer_free(&row);
+  CHECK(has_mark(db, ""));
 }
 
 int main(void) {
@@ -396,6 +439,7 @@ int main(void) {
   waits(db, txn, t, &txn_options);
   counters(db, txn, t, &txn_options);
   older_snapshot(db, txn, &txn_options);
+  bookmarks(db, txn, t[0], &txn_options);
   locks(db, txn, t, &txn_options);
   tables(db);
   OK(millpond_table_name(t[0], &buffer));

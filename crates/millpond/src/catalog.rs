@@ -33,6 +33,7 @@ use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo, TreeId};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,7 +249,7 @@ impl Catalog {
     }
 
     fn commit(&self, txn: &Txn) -> Result<Lsn> {
-        Ok(self.txns.commit(txn)?.expect("the catalog was changed"))
+        Ok(self.txns.commit(txn, None)?.expect("the catalog was changed"))
     }
 
     /// Returns the table of that name.
@@ -260,6 +261,15 @@ impl Catalog {
     /// Returns all names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         self.tables.lock().keys().cloned().collect()
+    }
+
+    /// Returns the names that begin with a text, sorted. What it costs depends on how many these
+    /// are, not on how many there are of all tables.
+    pub(crate) fn names_with_prefix(&self, prefix: &str) -> Vec<String> {
+        let tables = self.tables.lock();
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let names = tables.range::<str, _>(from).map(|(name, _)| name);
+        names.take_while(|name| name.starts_with(prefix)).cloned().collect()
     }
 
     /// Returns all tables, sorted by name.

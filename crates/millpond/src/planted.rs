@@ -165,6 +165,13 @@ pub enum Bug {
     WrittenNotAwaited,
     /// Log that outlived a killed process is not synced before it is counted as part of the log.
     UnsyncedNotSynced,
+    /// A checkpoint does not list the prepared transactions that sessions hold.
+    HeldUnlisted,
+    /// A checkpoint does not list the bookmark.
+    BookmarkUnlisted,
+    /// A transaction that its coordinator may repeat does not wait for the commits that it may have
+    /// seen.
+    SeenNotAwaited,
 }
 
 impl Bug {
@@ -244,6 +251,9 @@ impl Bug {
         Bug::AnewUnseen,
         Bug::WrittenNotAwaited,
         Bug::UnsyncedNotSynced,
+        Bug::HeldUnlisted,
+        Bug::BookmarkUnlisted,
+        Bug::SeenNotAwaited,
     ];
 
     /// The flag of this mistake in the flags of a world.

@@ -5,9 +5,9 @@
 //!   · transactions varint { id u48 · state u8 · hardened u40
 //!                           · LSN u64 (committed only) · xid prefixed (prepared only) }
 //!   · history batches varint { file u32 · from u64 · to u64 · transactions varint }
-//!   · counters varint { tree u32 · next value varint }
+//!   · counters varint { tree u32 · next value varint } · bookmark
 //! ```
-//! It is written in parts (`parts`).
+//! The bookmark takes the rest. The list is written in parts (`parts`).
 
 use super::parts;
 use base::codec::{Put, Reader, Truncated};
@@ -69,6 +69,8 @@ pub(crate) struct List {
     pub(crate) history: Vec<ListedBatches>,
     /// The counters of tables that are not 0.
     pub(crate) counters: Vec<(TreeId, u64)>,
+    /// The program's bookmark; empty: none.
+    pub(crate) bookmark: Vec<u8>,
 }
 
 /// Consecutive history batches in an undo file.
@@ -118,6 +120,7 @@ impl List {
             body.put_u32(tree.0);
             body.put_varint(next);
         }
+        body.extend_from_slice(&self.bookmark);
         base::verify!(List::decode(&body).is_ok_and(|list| list == *self), "the list is not read back");
         parts::divide(&body, sequence)
     }
@@ -150,8 +153,8 @@ impl List {
         for _ in 0..r.varint()? {
             counters.push((TreeId(r.u32()?), r.varint()?));
         }
-        let list = List { next_txn, next_tree, files, txns, history, counters };
-        if r.is_empty() { Ok(list) } else { Err(Truncated) }
+        let bookmark = r.rest().to_vec();
+        Ok(List { next_txn, next_tree, files, txns, history, counters, bookmark })
     }
 }
 
@@ -176,6 +179,7 @@ mod tests {
                 .map(|i| ListedBatches { file: 3, from: i * 4096, to: i * 4096 + 4096, txns: i * 1000 })
                 .collect(),
             counters: (0..n % 5).map(|i| (TreeId(i as u32 + 3), i * 1_000_000 + 1)).collect(),
+            bookmark: vec![b'm'; (n % 4) as usize],
         }
     }
 
@@ -202,7 +206,8 @@ mod tests {
         let parts = list(5000).encode(7);
         assert!(Collector::default().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
-        for len in 12..one.len() {
+        // The bookmark has no length of its own.
+        for len in 12..one.len() - list(9).bookmark.len() {
             let body = Collector::default().push(&one[..len]).unwrap().unwrap();
             assert!(List::decode(&body).is_err(), "{len}");
         }

@@ -5,6 +5,7 @@ use super::{CommitFuture, Db, Durability, Receipt, Transaction};
 use crate::error::Error;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
+use crate::txn::bookmark;
 use base::Lsn;
 use metrics::{Latency, M, SyncReason};
 
@@ -12,7 +13,7 @@ impl Transaction {
     /// Appends the commit record to the log and makes the transaction visible. Returns the record's
     /// LSN (`None` if nothing changed), the receipt so far, and the time of the append in
     /// microseconds of the clock.
-    fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt, u64)> {
+    fn commit_in_log(&self, mark: Option<&[u8]>) -> Result<(Option<Lsn>, Receipt, u64)> {
         let core = &self.core;
         let _inside = self.enter()?;
         let engine = &core.engine;
@@ -22,7 +23,7 @@ impl Transaction {
         let timed = self.options.durability != Durability::None || !engine.store.log.has_room();
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
-        let lsn = engine.txns.commit(&self.txn)?;
+        let lsn = engine.txns.commit(&self.txn, mark)?;
         self.txn.drop_snapshot();
         self.leave_tables();
         self.ended.set(true);
@@ -69,12 +70,16 @@ impl Transaction {
     /// whether the commit survived. [`Error::Aborted`] if the transaction has been rolled back;
     /// [`Error::Closed`].
     pub fn commit(self) -> Result<Receipt> {
+        self.commit_with_mark(None)
+    }
+
+    fn commit_with_mark(self, mark: Option<&[u8]>) -> Result<Receipt> {
         let core = &self.core;
         let log = &core.engine.store.log;
         let durability = self.options.durability;
         // Counts this commit among those that a flush leader expects.
         let _committing = (durability != Durability::None).then(|| log.committing());
-        let (lsn, receipt, logged_us) = self.commit_in_log()?;
+        let (lsn, receipt, logged_us) = self.commit_in_log(mark)?;
         let Some(needed) = self.required_lsn(lsn) else { return Ok(receipt) };
         let info = match durability {
             Durability::Sync if planted(Bug::CommitNotAwaited) => None,
@@ -127,6 +132,32 @@ impl Transaction {
         self.commit()
     }
 
+    /// Commits as durably as `durability` says, and makes `mark` the database's
+    /// [bookmark](Db::bookmark): after a crash the bookmark
+    /// is there if the commit is. So a program that applies a log of its own knows where to go on,
+    /// and applies each of its entries once.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// for (n, entry) in ["ada", "bob"].iter().enumerate() {
+    ///     let mut tx = db.begin()?;
+    ///     tx.put(&table, entry.as_bytes(), b"")?;
+    ///     let mark = format!("entry {n}");
+    ///     tx.commit_with_bookmark(mark.as_bytes(), millpond::Durability::None)?;
+    /// }
+    /// assert_eq!(db.bookmark()?.as_deref(), Some(&b"entry 1"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a bookmark of more than 64 KiB; as [`Transaction::commit`].
+    pub fn commit_with_bookmark(mut self, mark: &[u8], durability: Durability) -> Result<Receipt> {
+        bookmark::check(mark)?;
+        self.options.durability = durability;
+        self.commit_with_mark(Some(mark))
+    }
+
     /// Commits without waiting for the disk. Others see the changes, and the locks are free, when
     /// the call returns. The future is ready when the commit is as durable as the transaction's
     /// [`Durability`] asks for.
@@ -150,7 +181,7 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn commit_async(self) -> Result<CommitFuture> {
         let core = &self.core;
-        let (lsn, receipt, logged_us) = self.commit_in_log()?;
+        let (lsn, receipt, logged_us) = self.commit_in_log(None)?;
         core.engine.store.metrics.add(M::CommitsAsync, u64::from(lsn.is_some()));
         match (self.required_lsn(lsn), self.options.durability) {
             (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt, logged_us)),
@@ -169,6 +200,41 @@ impl Transaction {
 }
 
 impl Db {
+    /// Returns the bookmark: what the program has kept with its last commit of those that have one.
+    /// `None`: nothing.
+    ///
+    /// See [`Transaction::commit_with_bookmark`] for an example.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn bookmark(&self) -> Result<Option<Vec<u8>>> {
+        let _inside = self.core.enter()?;
+        let mark = self.core.engine.txns.bookmark.get();
+        Ok((!mark.is_empty()).then_some(mark))
+    }
+
+    /// Sets the bookmark, apart from any commit; an empty one removes it. It is as durable as
+    /// `durability` says when the call returns.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.set_bookmark(b"entry 0", millpond::Durability::Sync)?;
+    /// assert_eq!(db.bookmark()?.as_deref(), Some(&b"entry 0"[..]));
+    /// db.set_bookmark(b"", millpond::Durability::None)?;
+    /// assert_eq!(db.bookmark()?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a bookmark of more than 64 KiB; [`Error::Closed`],
+    /// [`Error::Poisoned`].
+    pub fn set_bookmark(&self, mark: &[u8], durability: Durability) -> Result<()> {
+        bookmark::check(mark)?;
+        let _inside = self.core.enter()?;
+        let lsn = self.core.engine.txns.log_bookmark(mark)?;
+        self.core.make_durable(lsn, durability, SyncReason::Commit)
+    }
+
     /// Waits until every commit so far is durable, whatever [`Durability`] it asked for.
     ///
     /// ```

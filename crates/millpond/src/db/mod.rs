@@ -409,6 +409,22 @@ impl Db {
         Ok(self.core.catalog.names())
     }
 
+    /// Returns the names of the tables that begin with `prefix`, sorted. It looks at no others.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.create_tables(&["orders", "orders/by day", "parts"])?;
+    /// assert_eq!(db.table_names_with_prefix("orders/")?, ["orders/by day"]);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn table_names_with_prefix(&self, prefix: &str) -> Result<Vec<String>> {
+        let _inside = self.core.enter()?;
+        Ok(self.core.catalog.names_with_prefix(prefix))
+    }
+
     /// Begins a transaction with the default [`TxnOptions`]: repeatable reads, durable commit.
     ///
     /// ```

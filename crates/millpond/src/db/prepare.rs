@@ -4,7 +4,7 @@
 use super::Isolation;
 use super::{Db, DbCore, Durability, Receipt, Transaction};
 use crate::error::{Error, Result};
-use crate::log::KeptRoom;
+use crate::log::{KEPT_BOOKMARK_BYTES, KeptRoom};
 use crate::planted::{Bug, planted};
 use crate::txn::OnRecord;
 use base::{Lsn, TreeId};
@@ -17,7 +17,7 @@ pub type Xid = Vec<u8>;
 
 impl DbCore {
     /// Makes the record at `lsn` as durable as `durability` says.
-    fn make_durable(&self, lsn: Lsn, durability: Durability, reason: SyncReason) -> Result {
+    pub(super) fn make_durable(&self, lsn: Lsn, durability: Durability, reason: SyncReason) -> Result {
         let log = &self.engine.store.log;
         match durability {
             Durability::Sync => log.flush_to(lsn, reason).map(drop),
@@ -105,13 +105,48 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::prepare`]; [`Error::Limit`] if sessions hold tens of thousands of prepared
     /// transactions. After an error the transaction is rolled back, unless the log has failed.
-    pub fn prepare_held(mut self, xid: &[u8], durability: Durability) -> Result<PreparedTransaction> {
+    pub fn prepare_held(self, xid: &[u8], durability: Durability) -> Result<PreparedTransaction> {
+        self.hold(xid, durability, false)
+    }
+
+    /// Prepares the transaction as [`Transaction::prepare_held`] does, for a coordinator whose
+    /// record of a commit holds all changes of the transaction. So nothing of it need be durable
+    /// here: `durability` says how soon it is, not what the coordinator relies on. The call only
+    /// waits until all commits are durable that the transaction may have seen and that no
+    /// coordinator has on record.
+    ///
+    /// The coordinator commits with [`PreparedTransaction::commit_ordered_at`], in the order of its
+    /// records. After a crash it decides first what [`Db::prepared`] shows. Then it repeats, in
+    /// their order, the records behind the [bookmark](Db::bookmark) but for those that it has just
+    /// decided, each with [`Transaction::commit_with_bookmark`].
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use millpond::Durability::{Bounded, Sync};
+    /// let soon = Bounded { ms: 100, bytes: 1 << 20 };
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// let mut prepared = tx.prepare_repeatable(b"transfer 7", soon)?;
+    /// // The coordinator writes "transfer 7: ada = 100" down, durably, as its record 12. Then:
+    /// prepared.commit_ordered_at(b"record 12")?;
+    /// assert_eq!(db.bookmark()?.as_deref(), Some(&b"record 12"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::prepare_held`].
+    pub fn prepare_repeatable(self, xid: &[u8], durability: Durability) -> Result<PreparedTransaction> {
+        self.hold(xid, durability, true)
+    }
+
+    fn hold(mut self, xid: &[u8], durability: Durability, repeatable: bool) -> Result<PreparedTransaction> {
         self.end_statement();
-        let room = self.prepare_in_log(xid, durability)?;
+        let room = self.prepare_in_log(xid, durability, repeatable)?;
         Ok(PreparedTransaction { tx: self, xid: xid.to_vec(), room: Some(room), decided: None })
     }
 
-    fn prepare_in_log(&self, xid: &[u8], durability: Durability) -> Result<KeptRoom> {
+    fn prepare_in_log(&self, xid: &[u8], durability: Durability, repeatable: bool) -> Result<KeptRoom> {
         let core = &self.core;
         let _inside = self.enter()?;
         let txns = &core.engine.txns;
@@ -122,6 +157,12 @@ impl Transaction {
         // It reads no more, and purge need not wait for it.
         self.txn.drop_snapshot();
         core.engine.store.metrics.add(M::Prepares, 1);
+        if repeatable
+            && !planted(Bug::SeenNotAwaited)
+            && let Some(needed) = txns.needed_by_repeatable()
+        {
+            core.engine.store.log.flush_to(needed, SyncReason::Prepare)?;
+        }
         // After a failure the database is poisoned, and the next open shows what is prepared.
         core.prepare_durable(lsn, durability).map(|()| room)
     }
@@ -155,16 +196,34 @@ impl PreparedTransaction {
     /// [`Error::Closed`], [`Error::Poisoned`]: the transaction stays prepared, and the next open
     /// shows it.
     pub fn commit_ordered(&mut self) -> Result<()> {
-        self.commit_in_log(OnRecord::Coordinator)
+        self.commit_in_log(OnRecord::Coordinator, None)
     }
 
-    fn commit_in_log(&mut self, on_record: OnRecord) -> Result {
+    /// Commits as [`PreparedTransaction::commit_ordered`] does, and makes `mark` the database's
+    /// [bookmark](Db::bookmark). Further calls do nothing.
+    ///
+    /// See [`Transaction::prepare_repeatable`] for an example.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a bookmark of more than 32 bytes; as
+    /// [`PreparedTransaction::commit_ordered`].
+    pub fn commit_ordered_at(&mut self, mark: &[u8]) -> Result<()> {
+        if mark.len() > KEPT_BOOKMARK_BYTES {
+            let len = mark.len();
+            return Err(Error::Misuse(format!(
+                "a bookmark of {len} bytes for a prepared transaction: up to {KEPT_BOOKMARK_BYTES} are allowed"
+            )));
+        }
+        self.commit_in_log(OnRecord::Coordinator, Some(mark))
+    }
+
+    fn commit_in_log(&mut self, on_record: OnRecord, mark: Option<&[u8]>) -> Result {
         if self.decided.is_some() {
             return Ok(());
         }
         let core = &self.tx.core;
         let _inside = core.enter()?;
-        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record));
+        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record, mark));
         self.room = None;
         self.tx.leave_tables();
         core.engine.store.metrics.add(M::Commits, 1);
@@ -190,7 +249,7 @@ impl PreparedTransaction {
         let core = self.tx.core.clone();
         let log = &core.engine.store.log;
         let _committing = (durability != Durability::None).then(|| log.committing());
-        self.commit_in_log(OnRecord::Nowhere)?;
+        self.commit_in_log(OnRecord::Nowhere, None)?;
         let lsn = self.decided.unwrap_or(Lsn::ZERO);
         core.make_durable(lsn, durability, SyncReason::Commit)?;
         let durable = log.durable_lsn() > lsn && !core.engine.ephemeral;

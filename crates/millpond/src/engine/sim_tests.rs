@@ -218,6 +218,9 @@ const BEYOND: &[Bug] = &[
     Bug::AnewUnseen,
     Bug::WrittenNotAwaited,
     Bug::UnsyncedNotSynced,
+    Bug::HeldUnlisted,
+    Bug::BookmarkUnlisted,
+    Bug::SeenNotAwaited,
 ];
 
 #[cfg(feature = "planted")]

@@ -222,6 +222,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Checkpoint { .. } => "checkpoint list",
         Record::DirtyPages { .. } => "dirty pages",
         Record::Filler { .. } => "filler",
+        Record::Bookmark { .. } => "bookmark",
         Record::Purged { .. } => "purged",
         Record::Counter { .. } => "counter",
     }
@@ -243,6 +244,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         Record::Checkpoint { body } | Record::DirtyPages { body } | Record::Filler { body } => {
             format!("{kind}, {} bytes", body.len())
         }
+        Record::Bookmark { mark } => format!("{kind} \"{}\"", mark.escape_ascii()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
         Record::Counter { tree, next } => format!("{kind} of tree {}: {next}", tree.0),
     }
@@ -259,6 +261,9 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
         list.files.len()
     )
     .unwrap();
+    if !list.bookmark.is_empty() {
+        writeln!(out, "  bookmark \"{}\"", list.bookmark.escape_ascii()).unwrap();
+    }
     for (number, len) in &list.files {
         writeln!(out, "  undo file {number:08}, {len} bytes").unwrap();
     }

@@ -36,6 +36,7 @@ const PURGED: u8 = 9;
 const COUNTER: u8 = 10;
 const DIRTY_PAGES: u8 = 11;
 const FILLER: u8 = 12;
+const BOOKMARK: u8 = 13;
 
 /// One record of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,11 @@ pub(crate) enum Record<'a> {
         /// Bytes of no meaning.
         body: &'a [u8],
     },
+    /// The program's bookmark from here on.
+    Bookmark {
+        /// What the program keeps; empty: nothing.
+        mark: &'a [u8],
+    },
 }
 
 /// Appends the ids of a [`Record::Purged`]: each as the varint of its distance from the id before,
@@ -181,6 +187,11 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u8(FILLER);
             out.extend_from_slice(body);
         }
+        Record::Bookmark { mark } => {
+            out.put_varint((1 + mark.len()) as u64);
+            out.put_u8(BOOKMARK);
+            out.extend_from_slice(mark);
+        }
         Record::Purged { txns } => {
             out.put_varint((1 + txns.len()) as u64);
             out.put_u8(PURGED);
@@ -246,6 +257,7 @@ impl<'a> Records<'a> {
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
             DIRTY_PAGES => Record::DirtyPages { body: r.rest() },
             FILLER => Record::Filler { body: r.rest() },
+            BOOKMARK => Record::Bookmark { mark: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
             COUNTER => Record::Counter { tree: TreeId(r.u32()?), next: r.u64()? },
             _ => return Err(Truncated),
@@ -333,6 +345,7 @@ mod tests {
             Record::Checkpoint { body: bytes },
             Record::DirtyPages { body: bytes },
             Record::Filler { body: bytes },
+            Record::Bookmark { mark: bytes },
             Record::Purged { txns: bytes },
             Record::Counter { tree: TreeId(7), next: u64::MAX },
         ]

@@ -11,24 +11,30 @@ use base::TxnId;
 use base::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// Room for one commit record. It is free again when this is dropped, after the record.
+/// The longest bookmark of a commit that must not wait, bytes.
+pub(crate) const KEPT_BOOKMARK_BYTES: usize = 32;
+
+/// Room for one commit record and a bookmark. It is free again when this is dropped, after the
+/// record.
 #[derive(Debug)]
 pub(crate) struct KeptRoom {
     log: Arc<super::KeptBytes>,
     bytes: u64,
 }
 
-/// Returns the length of a group that holds a commit record, bytes.
+/// Returns the length of a group that holds a commit record and the longest bookmark, bytes.
 fn commit_bytes() -> u64 {
     let mut bytes = Vec::new();
     group::begin(&mut bytes);
     group::put_record(&mut bytes, &Record::Commit { txn: TxnId((1 << 48) - 1) });
+    group::put_record(&mut bytes, &Record::Bookmark { mark: &[0; KEPT_BOOKMARK_BYTES] });
     bytes.len() as u64
 }
 
 impl Log {
-    /// Keeps room for one commit record. Waits until the buffer has it. Errors: `Limit` if a
-    /// quarter of the buffer is kept already; the log has failed. REQUIRES: no latch is held.
+    /// Keeps room for one commit record and its bookmark. Waits until the buffer has it. Errors:
+    /// `Limit` if a quarter of the buffer is kept already; the log has failed. REQUIRES: no latch
+    /// is held.
     pub(crate) fn keep_room(&self) -> Result<KeptRoom> {
         let (bytes, most) = (commit_bytes(), self.ring.capacity() / 4);
         let kept = KeptRoom { log: Arc::clone(&self.kept), bytes };

@@ -35,7 +35,7 @@ use base::sync::{Mutex, Unparker, spin};
 use bounded::FlushDeadlines;
 use commit::FlushState;
 use completed::CompletedFlushes;
-pub(crate) use kept::KeptRoom;
+pub(crate) use kept::{KEPT_BOOKMARK_BYTES, KeptRoom};
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;

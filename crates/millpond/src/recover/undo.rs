@@ -52,6 +52,7 @@ pub(crate) struct Rebuild {
     next_txn: TxnId,
     next_tree: TreeId,
     counters: BTreeMap<TreeId, u64>,
+    bookmark: Vec<u8>,
     streams: Streams,
     stages: BTreeMap<TxnId, Stage>,
     /// Transactions that had ended and been purged before the list was made.
@@ -105,6 +106,7 @@ impl Rebuild {
             next_txn: list.next_txn.max(TxnId(1)),
             next_tree: list.next_tree.max(TreeId(1)),
             counters: list.counters.into_iter().collect(),
+            bookmark: list.bookmark,
             streams,
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -235,6 +237,10 @@ impl Rebuild {
                 let counter = self.counters.entry(tree).or_default();
                 *counter = (*counter).max(next);
             }
+            (Record::Bookmark { mark }, _) => {
+                self.bookmark.clear();
+                self.bookmark.extend_from_slice(mark);
+            }
             (
                 Record::Page { .. }
                 | Record::Checkpoint { .. }
@@ -311,6 +317,7 @@ impl Rebuild {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
             counters: self.counters,
+            bookmark: self.bookmark,
             streams: self.streams,
             committed: Vec::new(),
             history: history.into_iter().chain(moved).collect(),

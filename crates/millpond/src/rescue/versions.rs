@@ -120,7 +120,12 @@ impl Transactions {
                 let counter = self.counters.entry(tree).or_default();
                 *counter = (*counter).max(next);
             }
-            Record::Checkpoint { .. } | Record::DirtyPages { .. } | Record::Filler { .. } => {}
+            // The new database is another one: what a program has noted in this one says nothing of
+            // it.
+            Record::Checkpoint { .. }
+            | Record::DirtyPages { .. }
+            | Record::Filler { .. }
+            | Record::Bookmark { .. } => {}
         }
     }
 

@@ -23,13 +23,18 @@ impl Txns {
     /// Logs a record that changes no page, and returns its LSN. `stamp` gets the LSN before any
     /// other thread can find the record.
     pub(super) fn log_record(&self, record: &Record<'_>, stamp: impl FnOnce(Lsn)) -> Lsn {
+        self.log_group(|bytes| group::put_record(bytes, record), stamp)
+    }
+
+    /// Logs the records that `put` appends, as [`Txns::log_record`] does.
+    fn log_group(&self, put: impl FnOnce(&mut Vec<u8>), stamp: impl FnOnce(Lsn)) -> Lsn {
         thread_local! {
             /// The buffer of this thread's last record.
             static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         let mut bytes = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut bytes);
-        group::put_record(&mut bytes, record);
+        put(&mut bytes);
         let lsn = self.store.log.append(&mut bytes, stamp);
         let _ = SPARE.try_with(|spare| spare.replace(bytes));
         lsn
@@ -37,13 +42,29 @@ impl Txns {
 
     /// Commits a transaction that has changed something. From here on it is committed for every
     /// other transaction, and its locks are free. It survives a crash once the log is durable
-    /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case.
-    pub(super) fn decide(&self, owner: &Owner, stream: &Arc<Stream>, on_record: OnRecord) -> Lsn {
+    /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case. A
+    /// `mark` becomes the database's bookmark by the same group of the log.
+    pub(super) fn decide(
+        &self,
+        owner: &Owner,
+        stream: &Arc<Stream>,
+        on_record: OnRecord,
+        mark: Option<&[u8]>,
+    ) -> Lsn {
         let txn = owner.txn();
         self.status.set(txn, TxnState::Committing);
-        let lsn = self.log_record(&Record::Commit { txn }, |lsn| {
+        let put = |bytes: &mut Vec<u8>| {
+            group::put_record(bytes, &Record::Commit { txn });
+            if let Some(mark) = mark {
+                group::put_record(bytes, &Record::Bookmark { mark });
+            }
+        };
+        let lsn = self.log_group(put, |lsn| {
             // Before the first reader sees the commit.
             self.decided.note(on_record, lsn);
+            if let Some(mark) = mark {
+                self.bookmark.note(lsn, mark);
+            }
             self.status.set(txn, TxnState::Committed(lsn));
         });
         self.store.log.count_commit();
@@ -62,21 +83,23 @@ impl Txns {
         self.status.set(owner.txn(), TxnState::Settled);
     }
 
-    /// Commits. Returns the LSN of the commit record, which is not durable yet; none if there was
-    /// nothing to make durable. REQUIRES: no latch held.
-    pub(crate) fn commit(&self, txn: &Txn) -> Result<Option<Lsn>> {
-        let Some(owner) = txn.owner() else { return Ok(None) };
+    /// Commits, with a bookmark if there is a `mark`. Returns the LSN of the commit record or of
+    /// the bookmark, which is not durable yet; none if there was nothing to make durable. REQUIRES:
+    /// no latch held.
+    pub(crate) fn commit(&self, txn: &Txn, mark: Option<&[u8]>) -> Result<Option<Lsn>> {
+        let alone = || mark.map(|mark| self.log_bookmark(mark)).transpose();
+        let Some(owner) = txn.owner() else { return alone() };
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
                 self.store.log.make_room()?;
-                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere)))
+                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere, mark)))
             }
             stream => {
                 if stream.is_some() {
                     self.streams.remove(owner.txn());
                 }
                 self.end_unchanged(owner);
-                Ok(None)
+                alone()
             }
         }
     }

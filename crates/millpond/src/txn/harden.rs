@@ -72,8 +72,14 @@ impl Txns {
 
 impl Unfinished for Txns {
     fn harden(&self, sequence: u64) -> Result<Hardened> {
-        let xids: BTreeMap<TxnId, Vec<u8>> =
-            self.prepared.lock().iter().map(|(xid, p)| (p.owner.txn(), xid.clone())).collect();
+        let listed = |claimed| !(claimed && planted(Bug::HeldUnlisted));
+        let prepared = self.prepared.lock();
+        let xids: BTreeMap<TxnId, Vec<u8>> = prepared
+            .iter()
+            .filter(|(_, p)| listed(p.claimed))
+            .map(|(xid, p)| (p.owner.txn(), xid.clone()))
+            .collect();
+        drop(prepared);
         // The ids are read first: a transaction that begins from here on has all its redo above the
         // checkpoint.
         let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
@@ -117,6 +123,10 @@ impl Unfinished for Txns {
         drop(journal);
         // A counter's record below the checkpoint was logged before the checkpoint was chosen.
         list.counters = self.counters.list();
+        // So was a bookmark's.
+        if !planted(Bug::BookmarkUnlisted) {
+            list.bookmark = self.bookmark.get();
+        }
         let parts = list.encode(sequence);
         let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
         for part in parts {

@@ -12,6 +12,7 @@
 //!   knows which commits a coordinator has on record. [`revert`] restores older versions. [`purge`]
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
+//! - [`bookmark`] is what a program keeps with its last commit.
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
 //! - [`shown`] is what others may see of a transaction.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
@@ -20,6 +21,7 @@
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 mod admission;
+pub(crate) mod bookmark;
 mod chain_heads;
 pub(crate) mod counters;
 mod decided;

@@ -69,6 +69,14 @@ impl Txns {
         Ok(room)
     }
 
+    /// Returns up to where the log must be durable for a transaction that a coordinator may repeat
+    /// after a crash: it may have read or changed what only the log knows. `None`: nothing.
+    pub(crate) fn needed_by_repeatable(&self) -> Option<Lsn> {
+        let last = Lsn(self.store.log.reserved_lsn().0.saturating_sub(1));
+        let needed = self.decided.needed(last);
+        (self.store.log.durable_lsn() <= needed).then_some(needed)
+    }
+
     /// Lets any thread decide a transaction that a session has held. It goes on to use the tables.
     pub(crate) fn leave_prepared(&self, xid: &[u8], tables: Vec<Using>) {
         if let Some(found) = self.prepared.lock().get_mut(xid) {
@@ -78,11 +86,11 @@ impl Txns {
         }
     }
 
-    /// Commits a held transaction, which its coordinator perhaps has on record. With room kept for
-    /// the record it waits for nothing.
-    pub(crate) fn commit_held(&self, txn: &Txn, xid: &[u8], on_record: OnRecord) -> Lsn {
+    /// Commits a held transaction, which its coordinator perhaps has on record, with a bookmark if
+    /// there is a `mark`. With room kept for the records it waits for nothing.
+    pub(crate) fn commit_held(&self, txn: &Txn, xid: &[u8], on_record: OnRecord, mark: Option<&[u8]>) -> Lsn {
         let owner = self.owner(txn);
-        let lsn = self.decide(owner, &self.stream_of_prepared(owner, txn.stream()), on_record);
+        let lsn = self.decide(owner, &self.stream_of_prepared(owner, txn.stream()), on_record, mark);
         self.prepared.lock().remove(xid);
         lsn
     }
@@ -136,7 +144,7 @@ impl Txns {
         self.store.log.make_room()?;
         let found = self.claim_prepared(xid)?;
         let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
-        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere);
+        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere, None);
         self.prepared.lock().remove(xid);
         Ok(lsn)
     }

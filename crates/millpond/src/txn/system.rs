@@ -2,6 +2,7 @@
 //! ([`Txn`]).
 
 use super::admission::UndoAdmission;
+use super::bookmark::Bookmark;
 use super::counters::Counters;
 use super::decided::Decided;
 use super::history::HistoryLimits;
@@ -46,6 +47,8 @@ pub(crate) struct Recovered {
     pub(crate) prepared: Vec<(TxnId, Vec<u8>)>,
     /// Counters of tables, those of dropped tables too.
     pub(crate) counters: BTreeMap<TreeId, u64>,
+    /// The program's bookmark; empty: none.
+    pub(crate) bookmark: Vec<u8>,
     /// Hardened undo.
     pub(crate) journal: Journal,
     /// Bytes of undo that went to files because memory had no room for them.
@@ -115,6 +118,7 @@ pub(crate) struct Txns {
     pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
     pub(super) decided: Decided,
+    pub(crate) bookmark: Bookmark,
     /// Purged transactions that the log does not report as purged yet.
     pub(super) purged: Mutex<Vec<TxnId>>,
     /// Wakes the thread that reverts and purges.
@@ -294,6 +298,7 @@ impl Txns {
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
             decided: Decided::default(),
+            bookmark: Bookmark::recovered(found.bookmark),
             purged: Mutex::default(),
             background,
             next_tree: AtomicU32::new(found.next_tree.0),

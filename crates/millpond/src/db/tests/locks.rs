@@ -1,15 +1,9 @@
 //! What an administrator is shown: transactions, locks, waits, deadlocks.
 
+use super::rollback::until;
 use super::*;
 use crate::{LockPlace, RowLock, TxnOptions};
 use std::sync::Mutex;
-use std::time::Duration;
-
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 #[test]
 fn transactions_are_shown_with_tags_locks_undo_and_xids() {
@@ -47,7 +41,7 @@ fn a_wait_is_shown_with_the_writer_that_it_is_for() {
         let mut tx = other.begin_with(TxnOptions::new().tag(2)).unwrap();
         tx.put(&rows, b"a", b"2").unwrap();
     });
-    wait_until(|| !db.lock_waits(10).is_empty());
+    until("the wait", || !db.lock_waits(10).is_empty());
     let waits = db.lock_waits(10);
     assert_eq!(waits.len(), 1);
     assert_eq!((waits[0].request.tag, &waits[0].request.table[..], waits[0].request.waits), (2, "t", true));
@@ -76,7 +70,7 @@ fn a_deadlock_is_told_and_kept_with_names() {
         two.put(&rows, b"a", b"").unwrap();
         drop(other);
     });
-    wait_until(|| !db.lock_waits(10).is_empty());
+    until("the wait", || !db.lock_waits(10).is_empty());
     assert!(matches!(one.put(&table, b"b", b""), Err(Error::Deadlock)));
     waiter.join().unwrap();
     assert_eq!(*told.lock().unwrap(), [(1, vec![1, 2])]);

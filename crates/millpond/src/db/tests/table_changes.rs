@@ -145,3 +145,28 @@ fn every_power_cut_leaves_a_whole_list_of_changes() {
     }
     assert!(states > 20, "{states} states");
 }
+
+#[test]
+fn names_are_listed_by_their_begin() {
+    let (disk, db) = two();
+    let names = ["d/t", "d/t#P#p0", "d/t/i", "d/t/j", "d/t1", "d/t1/i", "d/\u{10ffff}", "d0/t"];
+    db.create_tables(&names).unwrap();
+    let table: &[(&str, &[&str])] = &[
+        ("d/t/", &["d/t/i", "d/t/j"]),
+        ("d/t#P#", &["d/t#P#p0"]),
+        ("d/t1", &["d/t1", "d/t1/i"]),
+        ("d/t", &["d/t", "d/t#P#p0", "d/t/i", "d/t/j", "d/t1", "d/t1/i"]),
+        ("d/\u{10ffff}", &["d/\u{10ffff}"]),
+        ("d/t/i2", &[]),
+        ("e", &[]),
+        (" ", &[]),
+    ];
+    for (prefix, wanted) in table {
+        assert_eq!(db.table_names_with_prefix(prefix).unwrap(), *wanted, "{prefix:?}");
+    }
+    assert_eq!(db.table_names_with_prefix("").unwrap(), db.table_names().unwrap());
+    db.rename_table("d/t/i", "d/t/k").unwrap();
+    db.drop_table("d/t/j").unwrap();
+    drop(db);
+    assert_eq!(open(&disk).table_names_with_prefix("d/t/").unwrap(), ["d/t/k"]);
+}

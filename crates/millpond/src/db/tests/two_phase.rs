@@ -240,3 +240,92 @@ fn a_session_that_holds_a_transaction_keeps_the_database_from_nothing() {
     db.commit_prepared(b"one").unwrap();
     assert_eq!(all(&db, "t").len(), 1);
 }
+
+/// As durable as it becomes by itself.
+const SOON: Durability = Durability::Bounded { ms: 1_000_000, bytes: u64::MAX };
+
+fn repeatable(db: &Db, table: &Table, name: &[u8]) -> PreparedTransaction {
+    let mut tx = db.begin().unwrap();
+    tx.put(table, name, b"new").unwrap();
+    tx.prepare_repeatable(name, SOON).unwrap()
+}
+
+#[test]
+fn a_commit_that_its_coordinator_repeats_needs_no_sync() {
+    let (disk, db, t) = fresh();
+    db.sync().unwrap();
+    repeatable(&db, &t, b"one").commit_ordered_at(b"1").unwrap();
+    let before = log_syncs(&db);
+    repeatable(&db, &t, b"two").commit_ordered_at(b"2").unwrap();
+    assert_eq!(log_syncs(&db), before);
+    assert_eq!(db.bookmark().unwrap().as_deref(), Some(&b"2"[..]));
+    // The first has waited for the table, so it is prepared. Of the second the power cut leaves
+    // nothing. The bookmark tells where the coordinator has to go on.
+    let after = open(&cut(&disk));
+    assert_eq!(after.prepared().unwrap(), [b"one"]);
+    assert_eq!(after.bookmark().unwrap(), None);
+    after.commit_prepared(b"one").unwrap();
+    let mut tx = after.begin().unwrap();
+    tx.put(&after.open_table("t").unwrap(), b"two", b"new").unwrap();
+    tx.commit_with_bookmark(b"2", Durability::Sync).unwrap();
+    purge_and_check(&after);
+    assert_eq!(all(&after, "t").len(), 2);
+}
+
+#[test]
+fn a_bookmark_is_that_of_the_last_commit_that_survives() {
+    let (disk, db, t) = fresh();
+    repeatable(&db, &t, b"one").commit_ordered_at(b"1").unwrap();
+    db.sync().unwrap();
+    repeatable(&db, &t, b"two").commit_ordered_at(b"2").unwrap();
+    let after = open(&cut(&disk));
+    assert_eq!(after.bookmark().unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(all(&after, "t").len(), 1);
+    // A checkpoint keeps it, and so does a clean end.
+    db.checkpoint().unwrap();
+    assert_eq!(open(&cut(&disk)).bookmark().unwrap().as_deref(), Some(&b"2"[..]));
+    db.close().unwrap();
+    let db = open(&disk);
+    assert_eq!(db.bookmark().unwrap().as_deref(), Some(&b"2"[..]));
+    // One that belongs to no commit is durable by itself.
+    db.set_bookmark(b"", Durability::Sync).unwrap();
+    assert_eq!(open(&cut(&disk)).bookmark().unwrap(), None);
+    // A transaction that has changed nothing moves it too.
+    db.begin().unwrap().commit_with_bookmark(b"3", Durability::Sync).unwrap();
+    assert_eq!(open(&cut(&disk)).bookmark().unwrap().as_deref(), Some(&b"3"[..]));
+}
+
+/// What the transaction has seen may be known to the log alone. Repeated without it, the
+/// transaction would change rows that are not there.
+#[test]
+fn what_a_repeatable_transaction_may_have_seen_is_durable() {
+    let (disk, db, t) = fresh();
+    repeatable(&db, &t, b"one").commit_ordered_at(b"1").unwrap();
+    let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+    tx.put(&t, b"alone", b"old").unwrap();
+    tx.commit().unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&t, b"alone", b"new").unwrap();
+    let mut prepared = tx.prepare_repeatable(b"x", SOON).unwrap();
+    let image = cut(&disk);
+    prepared.commit_ordered_at(b"2").unwrap();
+    let after = open(&image);
+    assert_eq!(all(&after, "t").len(), 2, "one and alone");
+    assert_eq!(after.bookmark().unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn bookmarks_have_a_longest_length() {
+    let (_, db, t) = fresh();
+    assert!(matches!(db.set_bookmark(&vec![1; (64 << 10) + 1], Durability::None), Err(Error::Misuse(_))));
+    db.set_bookmark(&vec![1; 64 << 10], Durability::None).unwrap();
+    let mut prepared = repeatable(&db, &t, b"one");
+    assert!(matches!(prepared.commit_ordered_at(&[1; 33]), Err(Error::Misuse(_))));
+    prepared.commit_ordered_at(&[1; 32]).unwrap();
+    assert_eq!(db.bookmark().unwrap(), Some(vec![1; 32]));
+    let tx = db.begin().unwrap();
+    assert!(matches!(
+        tx.commit_with_bookmark(&vec![1; (64 << 10) + 1], Durability::None),
+        Err(Error::Misuse(_))
+    ));
+}

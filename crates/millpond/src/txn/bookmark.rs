@@ -1,0 +1,74 @@
+//! The bookmark of a database: bytes that a program keeps with a commit, in the commit's group of
+//! the log. After a crash the bookmark is that of the last commit that has survived and has one, so
+//! it tells the program up to where its own log is contained in the database.
+
+use super::system::Txns;
+use crate::error::{Error, Result};
+use crate::log::group::Record;
+use base::Lsn;
+use base::sync::Mutex;
+
+/// The longest bookmark, bytes.
+const BOOKMARK_BYTES_MAX: usize = 64 << 10;
+
+/// The newest bookmark, and the LSN of its group.
+#[derive(Debug, Default)]
+pub(crate) struct Bookmark(Mutex<(Lsn, Vec<u8>)>);
+
+impl Bookmark {
+    /// The bookmark that recovery has found.
+    pub(super) fn recovered(mark: Vec<u8>) -> Bookmark {
+        Bookmark(Mutex::new((Lsn::ZERO, mark)))
+    }
+
+    /// Returns the newest bookmark; empty: none.
+    pub(crate) fn get(&self) -> Vec<u8> {
+        self.0.lock().1.clone()
+    }
+
+    /// Notes the bookmark of the group at `lsn`. To be called before others can find the group: so
+    /// a checkpoint that begins above it lists this bookmark or a newer one.
+    pub(super) fn note(&self, lsn: Lsn, mark: &[u8]) {
+        let mut newest = self.0.lock();
+        if lsn >= newest.0 {
+            newest.0 = lsn;
+            newest.1.clear();
+            newest.1.extend_from_slice(mark);
+        }
+    }
+}
+
+/// Fails for a bookmark that is too long.
+pub(crate) fn check(mark: &[u8]) -> Result {
+    match mark.len() {
+        len if len > BOOKMARK_BYTES_MAX => {
+            Err(Error::Misuse(format!("a bookmark of {len} bytes: up to {BOOKMARK_BYTES_MAX} are allowed")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Txns {
+    /// Logs a bookmark that belongs to no commit. Returns the LSN of its group.
+    pub(crate) fn log_bookmark(&self, mark: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let lsn = self.log_record(&Record::Bookmark { mark }, |lsn| self.bookmark.note(lsn, mark));
+        Ok(lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bookmark_of_the_last_group_stays_in_whatever_order_they_are_noted() {
+        let bookmark = Bookmark::recovered(b"found".to_vec());
+        assert_eq!(bookmark.get(), b"found");
+        bookmark.note(Lsn(20), b"second");
+        bookmark.note(Lsn(10), b"first");
+        assert_eq!(bookmark.get(), b"second");
+        bookmark.note(Lsn(30), b"");
+        assert_eq!(bookmark.get(), b"");
+    }
+}

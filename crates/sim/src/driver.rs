@@ -56,14 +56,14 @@ pub struct Life {
 
 /// A transaction. The history records its effects when it commits.
 pub struct Txn {
-    driver: Driver,
-    inner: Box<dyn Tx>,
-    writes: Vec<RowWrite>,
+    pub(crate) driver: Driver,
+    pub(crate) inner: Box<dyn Tx>,
+    pub(crate) writes: Vec<RowWrite>,
     savepoints: Vec<usize>,
-    how: How,
+    pub(crate) how: How,
 }
 
-fn expect_ok<T>(what: &str, result: Result<T>) -> T {
+pub(crate) fn expect_ok<T>(what: &str, result: Result<T>) -> T {
     result.unwrap_or_else(|fail| panic!("{what}: {fail}"))
 }
 
@@ -108,7 +108,7 @@ impl Driver {
         *s.db.lock() = Some(db);
     }
 
-    fn db(&self) -> Arc<dyn Database> {
+    pub(crate) fn db(&self) -> Arc<dyn Database> {
         Arc::clone(self.shared.db.lock().as_ref().expect("open"))
     }
 
@@ -150,9 +150,14 @@ impl Driver {
         Prng::new(self.shared.seed.wrapping_mul(0x9e37_79b9) ^ salt)
     }
 
-    fn record(&self, effect: Effect, called_at: u64, promise: Promise, lsn: Option<u64>) {
+    pub(crate) fn record(&self, effect: Effect, called_at: u64, promise: Promise, lsn: Option<u64>) {
         let returned_at = self.at();
         self.shared.history.lock().add(Event { effect, called_at, returned_at, promise, lsn });
+    }
+
+    pub(crate) fn alone_are_durable(&self, called_at: u64) {
+        let at = self.at();
+        self.shared.history.lock().alone_are_durable(called_at, at);
     }
 
     fn number(&self, table: &str) -> u64 {
@@ -262,30 +267,21 @@ impl Driver {
         });
     }
 
-    fn retry_until(&self, how: How, mut work: impl FnMut(&mut Txn) -> Result, end: impl Fn(Txn) -> Result) {
+    pub(crate) fn retry_until<R>(
+        &self,
+        how: How,
+        mut work: impl FnMut(&mut Txn) -> Result,
+        end: impl Fn(Txn) -> Result<R>,
+    ) -> R {
         for try_number in 0..TRIES {
             let mut tx = self.tx_with(how);
             match work(&mut tx).and_then(|()| end(tx)) {
-                Ok(()) => return,
+                Ok(ended) => return ended,
                 Err(Fail::Retry(_)) => base::sync::sim::pause(u64::from(try_number) * 50),
                 Err(fail) => panic!("a transaction failed: {fail}"),
             }
         }
         panic!("a transaction failed {TRIES} times")
-    }
-
-    /// Commits a prepared transaction.
-    pub fn commit_prepared(&self, xid: &[u8]) {
-        let called_at = self.at();
-        expect_ok("commit a prepared transaction", self.db().commit_prepared(xid));
-        self.record(Effect::CommitPrepared(xid.to_vec()), called_at, Promise::Durable, None);
-    }
-
-    /// Rolls a prepared transaction back.
-    pub fn rollback_prepared(&self, xid: &[u8]) {
-        let called_at = self.at();
-        expect_ok("roll a prepared transaction back", self.db().rollback_prepared(xid));
-        self.record(Effect::RollbackPrepared(xid.to_vec()), called_at, Promise::Durable, None);
     }
 
     /// Writes all dirty pages and moves the checkpoint.
@@ -427,7 +423,8 @@ impl Driver {
 
 /// Reads all rows of all tables and the names of the prepared transactions.
 pub fn read_contents(db: &dyn Database) -> Result<Contents> {
-    let mut contents = Contents { prepared: db.prepared()?, ..Contents::default() };
+    let (prepared, bookmark) = (db.prepared()?, db.bookmark()?);
+    let mut contents = Contents { prepared, bookmark, ..Contents::default() };
     contents.prepared.sort();
     let tx = db.begin(How::default())?;
     for name in db.table_names()? {
@@ -569,7 +566,7 @@ impl Txn {
         expect_ok("commit", self.end(|inner| inner.commit_async()));
     }
 
-    fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
+    pub(crate) fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
         let called_at = self.driver.at();
         let lsn = commit(self.inner)?;
         if !self.writes.is_empty() {

@@ -1,13 +1,14 @@
 //! The engine as a subject.
 
 use crate::subject::{
-    self, Copies, Database, Durability, Fail, How, Isolation, LockRows, Result, RowList, Shape, Subject, Tx,
+    self, Copies, Database, Durability, Fail, Held, How, Isolation, LockRows, Result, RowList, Shape,
+    Subject, Tx,
 };
 use base::sync::{Parker, Unparker};
 use millpond::sim::{Sizes, open, set_frames, sized};
 use millpond::{
-    CounterStep, Cursor, Db, Doublewrite, EntryChange, EntryOp, Error, LockWait, Options, RowLock,
-    RowOutcome, Savepoint, Table, TableChange, Transaction, TxnOptions,
+    CounterStep, Cursor, Db, Doublewrite, EntryChange, EntryOp, Error, LockWait, Options,
+    PreparedTransaction, RowLock, RowOutcome, Savepoint, Table, TableChange, Transaction, TxnOptions,
 };
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -167,19 +168,16 @@ impl Database for EngineDb {
             Isolation::RepeatableRead => millpond::Isolation::RepeatableRead,
             Isolation::Serializable => millpond::Isolation::Serializable,
         };
-        let durability = match how.durability {
-            Durability::Sync => millpond::Durability::Sync,
-            Durability::Written { ms, bytes } => millpond::Durability::Written { ms, bytes },
-            Durability::Bounded { ms, bytes } => millpond::Durability::Bounded { ms, bytes },
-            Durability::None => millpond::Durability::None,
-        };
-        let options = TxnOptions::new().isolation(isolation).durability(durability);
+        let options = TxnOptions::new().isolation(isolation).durability(of(how.durability));
         let tx = self.0.begin_with(options).map_err(fail)?;
         let repeatable = isolation != millpond::Isolation::ReadCommitted;
         Ok(Box::new(EngineTx { db: self.0.clone(), tx, repeatable, savepoints: Vec::new() }))
     }
     fn prepared(&self) -> Result<Vec<Vec<u8>>> {
         self.0.prepared().map_err(fail)
+    }
+    fn bookmark(&self) -> Result<Vec<u8>> {
+        self.0.bookmark().map(Option::unwrap_or_default).map_err(fail)
     }
     fn commit_prepared(&self, xid: &[u8]) -> Result {
         self.0.commit_prepared(xid).map_err(fail)
@@ -334,5 +332,46 @@ impl Tx for EngineTx {
     }
     fn prepare(self: Box<Self>, xid: &[u8]) -> Result {
         self.tx.prepare(xid).map_err(fail)
+    }
+    fn prepare_held(self: Box<Self>, xid: &[u8]) -> Result<Box<dyn Held>> {
+        let held = self.tx.prepare_held(xid, millpond::Durability::Sync).map_err(fail)?;
+        Ok(Box::new(EngineHeld { held, _db: self.db }))
+    }
+    fn commit_with_bookmark(self: Box<Self>, mark: &[u8], durability: Durability) -> Result<u64> {
+        self.tx.commit_with_bookmark(mark, of(durability)).map(|receipt| receipt.lsn).map_err(fail)
+    }
+    fn prepare_repeatable(self: Box<Self>, xid: &[u8]) -> Result<Box<dyn Held>> {
+        let held = self.tx.prepare_repeatable(xid, millpond::Durability::None).map_err(fail)?;
+        Ok(Box::new(EngineHeld { held, _db: self.db }))
+    }
+}
+
+fn of(durability: Durability) -> millpond::Durability {
+    match durability {
+        Durability::Sync => millpond::Durability::Sync,
+        Durability::Written { ms, bytes } => millpond::Durability::Written { ms, bytes },
+        Durability::Bounded { ms, bytes } => millpond::Durability::Bounded { ms, bytes },
+        Durability::None => millpond::Durability::None,
+    }
+}
+
+/// The handle goes before the database.
+struct EngineHeld {
+    held: PreparedTransaction,
+    _db: Db,
+}
+
+impl Held for EngineHeld {
+    fn commit_ordered(&mut self) -> Result {
+        self.held.commit_ordered().map_err(fail)
+    }
+    fn commit_ordered_at(&mut self, mark: &[u8]) -> Result {
+        self.held.commit_ordered_at(mark).map_err(fail)
+    }
+    fn commit(self: Box<Self>, durability: Durability) -> Result<u64> {
+        self.held.commit(of(durability)).map(|receipt| receipt.lsn).map_err(fail)
+    }
+    fn rollback(self: Box<Self>) -> Result {
+        self.held.rollback(millpond::Durability::Sync).map_err(fail)
     }
 }

@@ -2,6 +2,7 @@
 //! after recovery.
 
 use crate::driver::{DIR, Driver, Life, read_contents};
+use crate::held::REPEATABLE;
 use crate::history::{Crash, DbState, History, difference};
 use crate::subject::{Copies, How, Shape, Subject};
 use crate::workloads::Workload;
@@ -326,6 +327,7 @@ fn judge_inside(
     // The snapshots of this function must not expire.
     let shape = &Shape { history_files: 0, ..*shape };
     let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
+    leave_repeatable(&*db).map_err(said("roll a repeatable transaction back"))?;
     let found = read_contents(&*db).map_err(said("read everything"))?;
     let possible = history.possible(at, crash);
     let Some(mut state) = possible.iter().find(|state| state.contents() == found).cloned() else {
@@ -380,6 +382,12 @@ fn judge_inside(
         check("after a checkpoint")?;
     }
     Ok(shown)
+}
+
+/// Rolls back what its coordinator makes again, or has never heard of.
+fn leave_repeatable(db: &dyn crate::subject::Database) -> crate::subject::Result {
+    let prepared = db.prepared()?;
+    prepared.iter().filter(|xid| xid.starts_with(REPEATABLE)).try_for_each(|xid| db.rollback_prepared(xid))
 }
 
 fn checked(db: &dyn crate::subject::Database, when: &str) -> Result<(), String> {

@@ -243,7 +243,8 @@ fn is_log(path: &Path) -> bool {
 /// Returns what a reader finds in a database.
 pub(crate) fn contents_of(db: &Db) -> millpond::Result<Contents> {
     // As `driver::read_contents`, but with the engine's own errors.
-    let mut contents = Contents { prepared: db.prepared()?, ..Contents::default() };
+    let (prepared, bookmark) = (db.prepared()?, db.bookmark()?.unwrap_or_default());
+    let mut contents = Contents { prepared, bookmark, ..Contents::default() };
     contents.prepared.sort();
     let tx = db.begin()?;
     for name in db.table_names()? {

@@ -6,6 +6,9 @@ use crate::subject::{Durability, TableChange};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// The number of a table that is none: its one row, of the empty key, is the bookmark.
+pub const BOOKMARK: u64 = u64::MAX;
+
 /// The rows of a table.
 pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 /// A change of a row: the table's number, the key, the value. `None` deletes the row.
@@ -109,6 +112,8 @@ pub struct Contents {
     pub metadata: BTreeMap<String, Vec<u8>>,
     /// Names of the prepared transactions, sorted.
     pub prepared: Vec<Vec<u8>>,
+    /// The bookmark; empty: none.
+    pub bookmark: Vec<u8>,
 }
 
 impl DbState {
@@ -185,7 +190,9 @@ impl DbState {
             let metadata = self.metadata.get(number).filter(|metadata| !metadata.is_empty())?;
             Some((name.clone(), metadata.clone()))
         });
-        Contents { tables, metadata: named.collect(), prepared: self.prepared.keys().cloned().collect() }
+        let prepared = self.prepared.keys().cloned().collect();
+        let bookmark = rows(&BOOKMARK).remove(&[][..]).unwrap_or_default();
+        Contents { tables, metadata: named.collect(), prepared, bookmark }
     }
 }
 
@@ -218,6 +225,21 @@ impl History {
     pub fn promised_at(&self, at: u64, crash: Crash) -> (usize, usize) {
         let begun = self.events.iter().filter(|e| e.called_at < at).count();
         (begun, self.events.iter().filter(|e| crash.keeps(e.promise) && e.returned_at <= at).count())
+    }
+
+    /// Notes that what only the log knows is durable from disk operation `at` on, as far as it had
+    /// returned before operation `called_at`: commits without a bookmark.
+    pub fn alone_are_durable(&mut self, called_at: u64, at: u64) {
+        let alone = |e: &&mut Event| {
+            let Effect::Commit(writes) = &e.effect else { return false };
+            e.returned_at <= called_at && writes.iter().all(|(table, _, _)| *table != BOOKMARK)
+        };
+        if let Some(last) = self.events.iter_mut().filter(alone).max_by_key(|e| e.lsn)
+            && last.promise < Promise::Durable
+        {
+            last.promise = Promise::Durable;
+            last.returned_at = at;
+        }
     }
 
     /// How many events there are.
@@ -330,6 +352,10 @@ pub fn difference(found: &Contents, expected: &Contents) -> String {
             contents.metadata.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect()
         };
         say(format!("metadata: {:?} and should be {:?}", lengths(found), lengths(expected)));
+    }
+    if found.bookmark != expected.bookmark {
+        let [found, expected] = [&found.bookmark, &expected.bookmark].map(|mark| mark.escape_ascii());
+        say(format!("the bookmark is \"{found}\" and should be \"{expected}\""));
     }
     if found.prepared != expected.prepared {
         say(format!("prepared: {:?} and should be {:?}", found.prepared, expected.prepared));

@@ -19,6 +19,7 @@ pub mod driver;
 pub mod engine;
 pub mod explore;
 pub mod flips;
+pub mod held;
 pub mod history;
 pub mod jobs;
 pub mod subject;

@@ -263,6 +263,10 @@ pub trait Database: Send + Sync {
     fn commit_prepared(&self, xid: &[u8]) -> Result;
     /// Rolls a prepared transaction back.
     fn rollback_prepared(&self, xid: &[u8]) -> Result;
+    /// Returns the bookmark; empty: none.
+    fn bookmark(&self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
     /// Writes all dirty pages and moves the checkpoint.
     fn checkpoint(&self) -> Result;
     /// Switches the doublewrite on or off. Only the engine does that.
@@ -344,4 +348,30 @@ pub trait Tx: Send {
     /// Prepares the transaction under this name (two-phase commit). Its fate is decided later, also
     /// after a crash.
     fn prepare(self: Box<Self>, xid: &[u8]) -> Result;
+    /// Prepares the transaction durably and keeps it for this session. Only the engine does that.
+    fn prepare_held(self: Box<Self>, _xid: &[u8]) -> Result<Box<dyn Held>> {
+        only_the_engine()
+    }
+    /// Commits with a bookmark. Returns the commit LSN. Only the engine does that.
+    fn commit_with_bookmark(self: Box<Self>, _mark: &[u8], _durability: Durability) -> Result<u64> {
+        only_the_engine()
+    }
+    /// Prepares the transaction for a coordinator that can make its changes again, and keeps it for
+    /// this session. Only the engine does that.
+    fn prepare_repeatable(self: Box<Self>, _xid: &[u8]) -> Result<Box<dyn Held>> {
+        only_the_engine()
+    }
+}
+
+/// A prepared transaction that its session holds. Dropping it leaves the decision to those who know
+/// its name.
+pub trait Held: Send {
+    /// Commits without waiting. The coordinator has the commit on record.
+    fn commit_ordered(&mut self) -> Result;
+    /// As [`Held::commit_ordered`], with a bookmark.
+    fn commit_ordered_at(&mut self, mark: &[u8]) -> Result;
+    /// Commits, if that is not done, as durably as asked for. Returns the commit LSN.
+    fn commit(self: Box<Self>, durability: Durability) -> Result<u64>;
+    /// Rolls back, durably.
+    fn rollback(self: Box<Self>) -> Result;
 }

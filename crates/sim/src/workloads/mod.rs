@@ -1,9 +1,11 @@
 //! The workloads: short scripts, each of which forces a mechanism that a crash may interrupt.
 
+mod bookmarks;
 mod concurrent;
 mod decay;
 mod directories;
 mod growth;
+mod held;
 mod history;
 mod lives;
 mod load;
@@ -269,6 +271,19 @@ pub const ALL: &[Workload] = &[
         TINY_LOG,
         concurrent::prepared,
     ),
+    w(
+        "bookmarks",
+        "commits with bookmarks, some of which their coordinator could repeat, beside commits without",
+        TINY_LOG,
+        bookmarks::beside,
+    ),
+    w(
+        "held",
+        "transactions that their sessions prepare and hold, decided in order, by name and not at all",
+        TINY_LOG,
+        held::beside,
+    ),
+    w("held-reopen", "held transactions that the end of a process leaves undecided", SMALL, held::reopen),
     w(
         "rollbacks-beside",
         "rollbacks in the background, while others wait for the rows",

@@ -6,7 +6,7 @@
 //! `watch` samples servers and databases that run, `collect` keeps the samples.
 //! `top` shows them in a terminal, `serve` in a browser.
 //! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
-//! its commits, `bench` has one benchmark in each file.
+//! its commits, `torture` lives many lives of one database, `bench` has one benchmark in each file.
 
 mod bench;
 mod cli;
@@ -30,6 +30,7 @@ mod scratch;
 mod serve;
 mod stop;
 mod top;
+mod torture;
 mod trace_fsync;
 mod units;
 mod watch;

@@ -3,6 +3,8 @@
 mod common;
 #[path = "program/terminal.rs"]
 mod terminal;
+#[path = "program/torture.rs"]
+mod torture;
 
 use common::{Scratch, text};
 use std::fs;

@@ -1,7 +1,8 @@
 //! `millpond crash`: run, kill -9, reopen, verify. Two hidden commands are its child processes.
 
+use super::run::DurabilityFlag;
 use crate::crash::recipe::Plan;
-use crate::crash::{EngineSizes, Experiment, Limits, die, reopen, send_failure};
+use crate::crash::{EngineSizes, Experiment, Limits, Work, die, reopen, send_failure};
 use crate::failure::{Failure, Outcome};
 use crate::report;
 use crate::run_dir::{RunDir, check_writable};
@@ -132,6 +133,14 @@ pub(crate) struct CrashVictim {
     /// The last transaction of each thread that is there
     #[arg(long, value_delimiter = ',')]
     done: Vec<u32>,
+    /// So many threads run [default: all]
+    #[arg(long)]
+    active: Option<u32>,
+    #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
+    durability: DurabilityFlag,
+    /// Each transaction writes its number too
+    #[arg(long)]
+    counted: bool,
     dir: PathBuf,
 }
 
@@ -139,7 +148,13 @@ impl CrashVictim {
     pub(crate) fn run(self) -> Outcome {
         let poll = Duration::from_millis(1);
         let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds, poll };
-        send_failure(|outbox| die(outbox, &self.dir, &self.plan, self.engine, limits, &self.done))
+        let work = Work {
+            plan: self.plan,
+            active: self.active.unwrap_or(self.plan.threads),
+            durability: self.durability.durability(),
+            counted: self.counted,
+        };
+        send_failure(|outbox| die(outbox, &self.dir, &work, self.engine, limits, &self.done))
     }
 }
 

@@ -11,9 +11,10 @@ mod inspect;
 mod plot;
 mod recover;
 mod rescue;
-mod run;
+pub(crate) mod run;
 mod serve;
 mod top;
+mod torture;
 mod trace_fsync;
 
 use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
@@ -46,6 +47,8 @@ enum Command {
     Run(run::Run),
     /// Run, kill -9 itself, reopen, verify every acknowledged commit
     Crash(crash::Crash),
+    /// Kill the process and cut the power again and again under load; certify what survives
+    Torture(torture::Torture),
     /// Check every page and every tree of a database
     Check(check::Check),
     /// Show what a database's files hold
@@ -92,6 +95,7 @@ impl Cli {
         match self.command {
             Command::Run(command) => command.run(),
             Command::Crash(command) => command.run(),
+            Command::Torture(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Inspect(command) => command.run(),
             Command::Explain(command) => command.run(),

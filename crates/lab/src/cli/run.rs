@@ -99,8 +99,9 @@ fn workload_help() -> String {
     format!("What to run: {}", names.join(", "))
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DurabilityFlag {
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityFlag {
     Sync,
     Written,
     Bounded,
@@ -108,7 +109,7 @@ enum DurabilityFlag {
 }
 
 impl DurabilityFlag {
-    fn durability(self) -> Durability {
+    pub(crate) fn durability(self) -> Durability {
         match self {
             DurabilityFlag::Sync => Durability::Sync,
             DurabilityFlag::Written => Durability::Written { ms: 1000, bytes: 4 << 20 },

@@ -15,8 +15,9 @@ mod victim;
 mod wire;
 
 pub(crate) use reopen::reopen;
-pub(crate) use victim::{Limits, die, kill_when_long};
-pub(crate) use wire::{Message, Outbox, send_failure};
+pub(crate) use verify::{Verdict, verify};
+pub(crate) use victim::{COUNTS, Limits, Work, die, kill_when_long};
+pub(crate) use wire::{Inbox, Message, Outbox, send_failure};
 
 use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
@@ -27,18 +28,15 @@ use crate::run_dir::RunDir;
 use crate::samples::{ColumnKind, Samples};
 use crate::stop;
 use crate::units::{parse_duration, show_count, show_size};
-use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
-use millpond::{Db, Durability, Isolation, Options};
+use millpond::{Db, Options};
 use recipe::{ExpectedRows, Plan};
 use result::{CrashResult, Kill};
+use rustix::process::Pid;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
-use verify::Verdict;
-use wire::Inbox;
 
 const SIGKILL: i32 = 9;
 
@@ -128,6 +126,11 @@ impl ChildProcess {
         let inbox = child.stdout.take().map(Inbox::new);
         let running = ChildProcess(child);
         inbox.map(|inbox| (running, inbox)).ok_or_else(|| Failure::failed("the child has no pipe"))
+    }
+
+    /// Returns its number.
+    pub(crate) fn number(&self) -> Pid {
+        Pid::from_child(&self.0)
     }
 
     /// Waits for its end.
@@ -251,16 +254,7 @@ impl Experiment {
 
     fn load(&self, dir: &Path) -> Outcome {
         let db = self.engine.options().open(dir)?;
-        let plan = self.plan;
-        let params = WorkloadParams {
-            tables: plan.tables,
-            rows: plan.rows,
-            distribution: crate::workload::distribution::Distribution::Uniform,
-            seed: plan.seed,
-            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
-        };
-        let loader = Loader { db: &db, threads: 2, rows_loaded: &AtomicU64::new(0) };
-        loader.fill(&params, |table| move |id| plan.loaded(table, id))?;
+        self.plan.load(&db)?;
         db.checkpoint()?;
         db.close()?;
         Ok(())
@@ -291,7 +285,10 @@ impl Experiment {
         sample(&mut samples, &acknowledged, None);
         while let Some(message) = inbox.next()? {
             match message {
-                Message::Acknowledged { thread, number } => acknowledge(&mut acknowledged, thread, number)?,
+                Message::Opened => {}
+                Message::Acknowledged { thread, number, .. } => {
+                    acknowledge(&mut acknowledged, thread, number)?;
+                }
                 Message::RedoLength(bytes) => {
                     stop::check()?;
                     let total = sample(&mut samples, &acknowledged, Some(bytes));
@@ -375,7 +372,7 @@ impl Experiment {
     fn verify(&self, dir: &Path, expected_rows: &ExpectedRows) -> Outcome<(Verdict, String)> {
         let db: Db = self.engine.options().open(dir)?;
         wait_recovered(&db)?;
-        let verdict = verify::verify(&db, &self.plan, expected_rows)?;
+        let verdict = verify(&db, &self.plan, expected_rows)?;
         let check = check_database(&db)?;
         db.close()?;
         Ok((verdict, check))
@@ -397,20 +394,14 @@ impl Experiment {
     }
 
     fn common_args(&self) -> Vec<String> {
-        let plan = &self.plan;
-        let mut args = vec![
-            format!("--seed={}", plan.seed),
-            format!("--threads={}", plan.threads),
-            format!("--tables={}", plan.tables),
-            format!("--rows={}", plan.rows),
-        ];
+        let mut args = self.plan.args();
         args.extend(self.engine.args());
         args
     }
 }
 
 /// Counts an acknowledged transaction. Fails unless it is the next one of its thread.
-fn acknowledge(acknowledged: &mut [u32], thread: u32, number: u32) -> Outcome {
+pub(crate) fn acknowledge(acknowledged: &mut [u32], thread: u32, number: u32) -> Outcome {
     match acknowledged.get_mut(thread as usize) {
         Some(last) if number == *last + 1 => {
             *last = number;

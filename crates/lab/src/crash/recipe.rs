@@ -7,9 +7,14 @@
 //! Each column names its writer in its first two groups of digits. The rest comes from a generator
 //! that is seeded with the writer, the table and the id. So an undamaged column proves its writer.
 
+use crate::failure::Outcome;
+use crate::workload::distribution::Distribution;
 use crate::workload::row::{C, C_BYTES, PAD_BYTES, Pad, Row, digits, number_in, put_number};
+use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
+use millpond::{Db, Durability, Isolation};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 
 /// Rows that a transaction writes.
 const WRITES: usize = 8;
@@ -56,6 +61,30 @@ enum RowAction {
 }
 
 impl Plan {
+    /// Makes the tables in a new database.
+    pub(crate) fn load(&self, db: &Db) -> Outcome {
+        let params = WorkloadParams {
+            tables: self.tables,
+            rows: self.rows,
+            distribution: Distribution::Uniform,
+            seed: self.seed,
+            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
+        };
+        let loader = Loader { db, threads: 2, rows_loaded: &AtomicU64::new(0) };
+        loader.fill(&params, |table| move |id| self.loaded(table, id))
+    }
+
+    /// Returns the flags for a child process.
+    pub(crate) fn args(&self) -> Vec<String> {
+        let Plan { seed, threads, tables, rows } = self;
+        vec![
+            format!("--seed={seed}"),
+            format!("--threads={threads}"),
+            format!("--tables={tables}"),
+            format!("--rows={rows}"),
+        ]
+    }
+
     /// Returns the only thread that writes row `id`.
     pub(crate) fn owner(&self, id: u32) -> u32 {
         (id - 1) % self.threads

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::figures::checkpoint_age;
 use crate::workload::row::{Row, id_key, index_key};
 use crate::workload::{AttemptError, Tables};
-use millpond::{Db, Transaction};
+use millpond::{Db, Durability, Table, Transaction, TxnOptions};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
 use std::sync::Mutex;
@@ -27,12 +27,28 @@ pub(crate) struct Limits {
     pub(crate) poll: Duration,
 }
 
+/// What the victim does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Its transactions.
+    pub(crate) plan: Plan,
+    /// How many of its threads run, from the first on.
+    pub(crate) active: u32,
+    /// When a commit returns.
+    pub(crate) durability: Durability,
+    /// Whether each transaction writes its number to the table [`COUNTS`], under its thread's.
+    pub(crate) counted: bool,
+}
+
+/// The table with the number of each thread's last transaction.
+pub(crate) const COUNTS: &str = "counts";
+
 /// Runs until the process kills itself. Returns only if the limit is not reached in time or
 /// something fails.
 pub(crate) fn die(
     outbox: &Outbox,
     dir: &Path,
-    plan: &Plan,
+    work: &Work,
     engine: EngineSizes,
     limits: Limits,
     done: &[u32],
@@ -44,14 +60,18 @@ pub(crate) fn die(
         options = options.hold_cleaning_until_redo_bytes(bytes);
     }
     let db = options.open(dir)?;
-    let tables = Tables::open(&db, plan.tables)?;
+    outbox.send(&Message::Opened)?;
+    let tables = Tables::open(&db, work.plan.tables)?;
+    let counts = if work.counted { Some(db.open_table(COUNTS)?) } else { None };
+    let started = Instant::now();
     let over = AtomicBool::new(false);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for thread in 0..plan.threads {
+        for thread in 0..work.active.min(work.plan.threads) {
             let from = done.get(thread as usize).map_or(1, |last| last + 1);
-            let session = Session { db: &db, tables: &tables, plan, thread, from, outbox, over: &over };
+            let (db, tables, counts) = (&db, &tables, counts.as_ref());
             let (failure, over) = (&failure, &over);
+            let session = Session { db, tables, counts, work, started, thread, from, outbox, over };
             scope.spawn(move || {
                 if let Err(e) = session.run() {
                     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
@@ -104,7 +124,9 @@ pub(crate) fn kill_when_long(
 struct Session<'a> {
     db: &'a Db,
     tables: &'a Tables,
-    plan: &'a Plan,
+    counts: Option<&'a Table>,
+    work: &'a Work,
+    started: Instant,
     thread: u32,
     /// Its first transaction.
     from: u32,
@@ -118,39 +140,42 @@ impl Session<'_> {
             if number % DOOMED_EVERY == 0 {
                 self.retried(number, true)?;
             }
-            if !self.retried(number, false)? {
-                return Ok(());
-            }
-            self.outbox.send(&Message::Acknowledged { thread: self.thread, number })?;
+            let Some(called_ms) = self.retried(number, false)? else { return Ok(()) };
+            self.outbox.send(&Message::Acknowledged { thread: self.thread, number, called_ms })?;
         }
         Ok(())
     }
 
-    /// Runs a transaction until it succeeds. Returns false if the run is over.
-    fn retried(&self, number: u32, doomed: bool) -> Outcome<bool> {
+    /// Runs a transaction until it succeeds. Returns when its commit was called; `None` if the run
+    /// is over.
+    fn retried(&self, number: u32, doomed: bool) -> Outcome<Option<u32>> {
         while !self.over.load(Ordering::Relaxed) {
             match self.transaction(number, doomed) {
-                Ok(()) => return Ok(true),
+                Ok(called_ms) => return Ok(Some(called_ms)),
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    fn transaction(&self, number: u32, doomed: bool) -> Result<(), AttemptError> {
+    fn transaction(&self, number: u32, doomed: bool) -> Result<u32, AttemptError> {
         let mark = if doomed { DOOMED } else { 0 };
         let writer = Writer { thread: self.thread, number: number | mark };
-        let mut tx = self.db.begin()?;
-        for target in self.plan.targets(self.thread, number) {
+        let mut tx = self.db.begin_with(TxnOptions::new().durability(self.work.durability))?;
+        for target in self.work.plan.targets(self.thread, number) {
             self.write(&mut tx, writer, &target)?;
         }
+        if let Some(counts) = self.counts {
+            tx.put(counts, &self.thread.to_be_bytes(), &writer.number.to_le_bytes())?;
+        }
+        let called_ms = self.started.elapsed().as_millis() as u32;
         if doomed {
             tx.rollback();
         } else {
             tx.commit()?;
         }
-        Ok(())
+        Ok(called_ms)
     }
 
     fn write(&self, tx: &mut Transaction, writer: Writer, target: &Target) -> Result<(), AttemptError> {
@@ -162,7 +187,7 @@ impl Session<'_> {
                 AttemptError::Wrong(format!("row {id} of sbtest{table} is not what was written"))
             })?),
         };
-        let new = self.plan.write(writer, target, old.as_ref());
+        let new = self.work.plan.write(writer, target, old.as_ref());
         match &new {
             Some(row) if old.is_none() => tx.insert(&pair.rows, &id_key(id), &row.encode())?,
             Some(row) => tx.put(&pair.rows, &id_key(id), &row.encode())?,

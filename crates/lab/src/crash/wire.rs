@@ -4,6 +4,7 @@
 //! ```text
 //! kind u8 | thread u24 | number u64      all little-endian; kinds 4 and 6: `number` more bytes
 //!                                        kind 8: the tenth of a second in place of `thread`
+//!                                        kind 0: the upper half of `number` is a time
 //! ```
 
 use crate::failure::{Failure, Outcome};
@@ -25,6 +26,8 @@ pub(crate) enum Message {
         thread: u32,
         /// Its transaction, from 1.
         number: u32,
+        /// When the commit was called, milliseconds since the victim's start.
+        called_ms: u32,
     },
     /// The current redo length of the victim, for the progress line.
     RedoLength(u64),
@@ -62,7 +65,9 @@ impl Message {
     fn encode(&self) -> Vec<u8> {
         let plain = |kind: u8, number: u64| (kind, 0, number, Vec::new());
         let (kind, thread, number, tail) = match self {
-            Message::Acknowledged { thread, number } => (0u8, *thread, u64::from(*number), Vec::new()),
+            Message::Acknowledged { thread, number, called_ms } => {
+                (0u8, *thread, u64::from(*number) | u64::from(*called_ms) << 32, Vec::new())
+            }
             Message::RedoLength(bytes) => plain(1, *bytes),
             Message::Dying(bytes) => plain(2, *bytes),
             Message::NotReached(bytes) => plain(3, *bytes),
@@ -135,7 +140,7 @@ impl<R: Read> Inbox<R> {
         let [_, _, _, _, number @ ..] = head;
         let number = u64::from_le_bytes(number);
         Ok(Some(match head[0] {
-            0 => Message::Acknowledged { thread, number: u32::try_from(number).map_err(|_| garbled())? },
+            0 => Message::Acknowledged { thread, number: number as u32, called_ms: (number >> 32) as u32 },
             1 => Message::RedoLength(number),
             2 => Message::Dying(number),
             3 => Message::NotReached(number),
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn messages_arrive_as_they_were_sent() {
         let messages = [
-            Message::Acknowledged { thread: 15, number: 70_000 },
+            Message::Acknowledged { thread: 15, number: 70_000, called_ms: 1 << 31 },
             Message::RedoLength(5),
             Message::Committed(Some(Row::random(4, &mut Prng::new(1)))),
             Message::Committed(None),

@@ -96,6 +96,12 @@ int Handler::delete_table(const char *path) {
   std::string name = table_name_of(path);
   std::vector<std::string> names;
   if (int rc = trees_of(name, &names)) return error_of(rc);
+  if (names.empty()) {
+    // The server drops partitions one by one. It names their table if it has no definition of it: after
+    // a kill in the middle of a DROP, when it starts or when a user drops the table again.
+    if (int rc = trees_of_partitions(name, &names)) return error_of(rc);
+    for (const std::string &tree : names) forget_memory(tree);
+  }
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
   forget_memory(name);
   // The running transaction may have used a temporary table. The engine drops it when that ends.

@@ -184,6 +184,7 @@ class Handler final : public handler {
   int check_pushed(const millpond_row &entry);
 
   // write.cc
+  void compute_virtual(const uchar *record);
   void begin_row();
   Piece append_own_key(const uchar *record);
   Piece append_row(const uchar *record);

@@ -15,6 +15,10 @@ constexpr char TEMPORARY[] = "#tmp/";
 // How the server names the files of temporary tables.
 constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
 
+// Stands between the names of a table and of its partition. The file name of a table has no such
+// sign otherwise.
+constexpr char PARTITION[] = "#P#";
+
 // The server's metadata locks keep other users out already. What still uses a table is a transaction
 // that is ending, or one that XA has prepared and whose connection has ended. So a statement waits as
 // long as for a row, but gives the first ones time to end.
@@ -48,21 +52,7 @@ std::string index_name_of(const std::string &table, const KEY &key) {
 
 namespace {
 
-struct Wanted {
-  const std::string *table;
-  std::vector<std::string> *names;
-};
-
 int collect(void *context, millpond_bytes name) {
-  const Wanted *wanted = static_cast<const Wanted *>(context);
-  const std::string &table = *wanted->table;
-  std::string found(reinterpret_cast<const char *>(name.ptr), name.len);
-  if (found.compare(0, table.size(), table) != 0) return 0;
-  if (found.size() == table.size() || found[table.size()] == '/') wanted->names->push_back(found);
-  return 0;
-}
-
-int collect_all(void *context, millpond_bytes name) {
   static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.ptr),
                                                                  name.len);
   return 0;
@@ -71,7 +61,11 @@ int collect_all(void *context, millpond_bytes name) {
 }  // namespace
 
 int all_trees(std::vector<std::string> *names) {
-  return millpond_table_names(database, collect_all, names);
+  return millpond_table_names(database, collect, names);
+}
+
+int trees_with_prefix(const std::string &prefix, std::vector<std::string> *names) {
+  return millpond_table_names_with_prefix(database, bytes_of(prefix.data(), prefix.size()), collect, names);
 }
 
 // The statement may have read the tables that it changes, as EXCHANGE PARTITION does.
@@ -92,18 +86,35 @@ millpond_table_change change_of(uint op, const std::string &name) {
   return change;
 }
 
-int drop_trees(const std::vector<std::string> &names) {
+namespace {
+
+int drop_within(const std::vector<std::string> &names, uint64_t wait_ms) {
   std::vector<millpond_table_change> changes;
   for (const std::string &name : names) {
     changes.push_back(change_of(MILLPOND_TABLE_OP_DROP, name));
   }
   if (changes.empty()) return MILLPOND_RC_OK;
-  return millpond_change_tables(database, changes.data(), changes.size(), table_wait_ms());
+  return millpond_change_tables(database, changes.data(), changes.size(), wait_ms);
 }
 
+}  // namespace
+
+int drop_trees(const std::vector<std::string> &names) { return drop_within(names, table_wait_ms()); }
+
+int drop_unused_trees(const std::vector<std::string> &names) { return drop_within(names, 0); }
+
 int trees_of(const std::string &table, std::vector<std::string> *names) {
-  Wanted wanted{&table, names};
-  return millpond_table_names(database, collect, &wanted);
+  // The name of the table is the begin of other tables' names too, so it is looked up by itself.
+  millpond_table *rows = nullptr;
+  const int rc = millpond_table_open(database, bytes_of(table.data(), table.size()), &rows);
+  millpond_table_free(rows);
+  if (rc == MILLPOND_RC_OK) names->push_back(table);
+  if (rc != MILLPOND_RC_OK && rc != MILLPOND_RC_NO_SUCH_TABLE) return rc;
+  return trees_with_prefix(table + '/', names);
+}
+
+int trees_of_partitions(const std::string &table, std::vector<std::string> *names) {
+  return trees_with_prefix(table + PARTITION, names);
 }
 
 }  // namespace millpond

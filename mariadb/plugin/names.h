@@ -23,8 +23,14 @@ std::string index_name_of(const std::string &table, const KEY &key);
 // code of the engine. There is no error if there are none.
 int trees_of(const std::string &table, std::vector<std::string> *names);
 
+// Puts the names of the trees of all partitions of a table into `names`. Returns a return code.
+int trees_of_partitions(const std::string &table, std::vector<std::string> *names);
+
 // Puts the names of all trees into `names`, sorted.
 int all_trees(std::vector<std::string> *names);
+
+// Puts the names of the trees that begin with a text into `names`, sorted, and looks at no others.
+int trees_with_prefix(const std::string &prefix, std::vector<std::string> *names);
 
 // Makes changes of trees, all or none. Returns a return code.
 int make_changes(const std::vector<millpond_table_change> &changes);
@@ -37,5 +43,8 @@ millpond_table_change change_of(uint op, const std::string &name);
 
 // Drops trees, all or none. Returns a return code.
 int drop_trees(const std::vector<std::string> &names);
+
+// Drops trees, all or none, without a wait: it fails if a transaction uses one of them.
+int drop_unused_trees(const std::vector<std::string> &names);
 
 }  // namespace millpond

@@ -8,6 +8,7 @@
 #include "leftovers.h"
 #include "locks_tables.h"
 #include "monitor.h"
+#include "repeat.h"
 #include "replication.h"
 #include "server_functions.h"
 #include "settings.h"
@@ -44,6 +45,18 @@ void remove_schema_options() {
   sql_print_information("Millpond: removed %s, which the server had made: %s is no schema", file.c_str(), DIRECTORY);
 }
 
+// What the crash has left is dropped before the binary log makes anything new.
+int recover_rest(handlerton *entry) {
+  if (drop_orphans(entry) != 0) return 1;
+  return repeat_binlog() ? 0 : 1;
+}
+
+void free_database() {
+  millpond_db_free(database);
+  database = nullptr;
+  engine = nullptr;
+}
+
 int start(void *place) {
   millpond_set_log(log_line, nullptr);
   ignore_db_dirs_append(DIRECTORY);
@@ -64,16 +77,24 @@ int start(void *place) {
     sql_print_error("Millpond: the database in %s does not open: %s", options.dir, millpond_error_text());
     return 1;
   }
+  if (!can_repeat_binlog()) {
+    (void)millpond_close(database);
+    free_database();
+    return 1;
+  }
+  roll_back_private();
   engine = static_cast<handlerton *>(place);
   engine->create = create_handler;
   engine->show_status = show_status;
-  engine->signal_ddl_recovery_done = drop_orphans;
+  engine->signal_ddl_recovery_done = recover_rest;
+  engine->drop_database = drop_database;
   engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
   set_two_phase_functions(engine);
   observe_waits();
   settings::show_directories();
   drop_leftovers();
+  note_prepared();
   tell_prepared();
   sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
   return 0;
@@ -81,12 +102,11 @@ int start(void *place) {
 
 int end(void *) {
   if (database == nullptr) return 0;
+  forget_binlog();
   if (millpond_close(database) != MILLPOND_RC_OK) {
     sql_print_error("Millpond: the database does not close: %s", millpond_error_text());
   }
-  millpond_db_free(database);
-  database = nullptr;
-  engine = nullptr;
+  free_database();
   forget_all_memories();
   forget_deadlocks();
   return 0;

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "huge_pages.h"
 #include "names.h"
+#include "repeat.h"
 #include "replication.h"
 #include "server_functions.h"
 #include "settings.h"
@@ -26,6 +27,14 @@ std::vector<Session *> sessions;
 // With millpond_flush_log_at_trx_commit=0 the log is synced once a second, however much has been
 // written.
 constexpr uint64_t SECOND_MS = 1000;
+
+// A transaction that the binary log repeats is on disk in the engine's own log within this time, so that
+// a recovery has little to repeat.
+constexpr uint64_t REPEATED_MS = 100;
+// What is repeated at once has to fit in memory, and a statement of the server. Longer transactions are
+// few, and one sync is little beside their rows.
+constexpr ulonglong REPEATED_ROWS = 1000;
+constexpr ulonglong REPEATED_BYTES = 1 << 20;
 
 // The longest beginning of a statement that others are shown.
 constexpr size_t STATEMENT_BYTES = 1024;
@@ -61,7 +70,8 @@ void Session::end() {
   }
   thd_set_ha_data(thd_, engine, nullptr);
   millpond_txn_free(txn_);
-  drop_temporary();
+  // A transaction that XA has prepared stays and uses them still. Nothing here would end a wait for it.
+  (void)drop_unused_trees(dropped_);
   delete this;
 }
 
@@ -100,12 +110,14 @@ int Session::begin() {
   running_ = true;
   changed_tables_.clear();
   changed_rows_.store(0, std::memory_order_relaxed);
+  logged_rows_ = changed_bytes_ = 0;
+  repeatable_ = true;
   started_.store(time(nullptr), std::memory_order_relaxed);
   return 0;
 }
 
 void Session::set_ended() {
-  running_ = statement_ = prepared_ = ordered_ = false;
+  running_ = statement_ = prepared_ = ordered_ = expects_mark_ = repeated_ = moved_mark_ = false;
   started_.store(0, std::memory_order_relaxed);
 }
 
@@ -151,6 +163,7 @@ int Session::begin_statement() {
     if (int rc = millpond_statement_begin(txn_)) return server_error(thd_, rc);
     statement_ = true;
     changed_before_ = changed_rows_.load(std::memory_order_relaxed);
+    logged_before_ = logged_rows_;
   }
   trans_register_ha(thd_, false, engine, 0);
   if (several) trans_register_ha(thd_, true, engine, 0);
@@ -184,25 +197,57 @@ int Session::prepare(bool all) {
   if (changed_rows_.load(std::memory_order_relaxed) == 0 && is_applier(thd_)) {
     if (int error = wait_for_prior_commits(thd_)) return error;
   }
-  const std::string xid = xid_of(thd_);
+  bool own_name = false;
+  std::string xid = xid_of(thd_, &own_name);
+  const bool one_phase = !own_name && thd_sql_command(thd_) == SQLCOM_XA_COMMIT;
   const uint how = durability();
-  const int rc = millpond_txn_prepare_held(txn_, bytes_of(xid.data(), xid.size()), how, SECOND_MS, UINT64_MAX);
+  const bool repeated = (own_name || one_phase) && can_be_repeated();
+  if (repeated && one_phase) xid = private_name();
+  const millpond_bytes name = bytes_of(xid.data(), xid.size());
+  int rc;
+  if (repeated) {
+    rc = millpond_txn_prepare_repeatable(txn_, name, MILLPOND_DURABILITY_BOUNDED, REPEATED_MS, UINT64_MAX);
+    // If the log has begun anew meanwhile, its first transactions need what they needed before.
+    if (rc == MILLPOND_RC_OK && !binlog_is_redo()) rc = millpond_sync(database);
+  } else {
+    rc = millpond_txn_prepare_held(txn_, name, how, SECOND_MS, UINT64_MAX);
+  }
   if (rc != MILLPOND_RC_OK) return reported(server_error(nullptr, rc));
   prepared_ = true;
-  // The log is durable beyond the prepare record, so a commit apart is too.
-  if (how != MILLPOND_DURABILITY_BOUNDED) unsynced_ = false;
+  repeated_ = repeated;
+  expects_mark_ = (own_name || one_phase) && opt_bin_log;
+  if (expects_mark_) expect_binlog_mark(thd_);
+  // The log is durable beyond the prepare record, so a commit apart is too. So is a commit apart that
+  // one which is repeated may have seen.
+  if (repeated || how != MILLPOND_DURABILITY_BOUNDED) unsynced_ = false;
   return 0;
+}
+
+// Tells whether the server can repeat the transaction after a crash by what the binary log will have of
+// it. A replica's position is not in its binary log, and neither is a table that CREATE ... SELECT makes.
+bool Session::can_be_repeated() const {
+  return repeatable_ && logged_rows_ > 0 && changed_rows_.load(std::memory_order_relaxed) <= REPEATED_ROWS &&
+         changed_bytes_ <= REPEATED_BYTES && binlog_is_redo() && !is_applier(thd_) &&
+         thd_sql_command(thd_) != SQLCOM_CREATE_TABLE;
 }
 
 void Session::commit_ordered(bool all) {
   if (!prepared_ || ordered_ || !ends_transaction(all)) return;
-  ordered_ = millpond_txn_commit_ordered(txn_) == MILLPOND_RC_OK;
+  if (!expects_mark_) {
+    ordered_ = millpond_txn_commit_ordered(txn_) == MILLPOND_RC_OK;
+    return;
+  }
+  // What nobody has on record commits later, and durably.
+  generation_ = binlog_generation();
+  const InLog done = commit_at_mark(thd_, txn_, logged_rows_ > 0);
+  ordered_ = done == InLog::YES || done == InLog::MOVED;
+  moved_mark_ = done == InLog::MOVED;
 }
 
 // Returns how durable the record of a commit has to be. Where the coordinator has the commit on record,
-// it is safe without.
+// it is safe without, unless the settings have changed meanwhile.
 uint Session::durability_of_commit() const {
-  if (!ordered_) return durability();
+  if (!ordered_ || (repeated_ && !binlog_may_be_redo())) return durability();
   return settings::flush_log_at_trx_commit() == 3 ? MILLPOND_DURABILITY_SYNC : MILLPOND_DURABILITY_NONE;
 }
 
@@ -212,11 +257,19 @@ int Session::commit(bool all) {
     statement_ = false;
     return reported(server_error(thd_, millpond_statement_end(txn_)));
   }
-  const uint how = durability_of_commit();
+  // The first one in a new file of the binary log.
+  const bool arms = moved_mark_ && binlog_may_be_redo() && !binlog_is_redo();
+  const uint how = arms ? uint{MILLPOND_DURABILITY_SYNC} : durability_of_commit();
   set_ended();
-  int rc = millpond_txn_commit(txn_, how, SECOND_MS, UINT64_MAX);
+  int rc;
+  if (const std::string *mark = mark_of_commit) {
+    rc = millpond_txn_commit_at(txn_, bytes_of(mark->data(), mark->size()), MILLPOND_DURABILITY_NONE, 0, 0);
+  } else {
+    rc = millpond_txn_commit(txn_, how, SECOND_MS, UINT64_MAX);
+  }
   if (rc == MILLPOND_RC_OK && unsynced_) rc = millpond_sync(database);
   unsynced_ = false;
+  if (rc == MILLPOND_RC_OK && arms) bookmark_is_durable(generation_);
   const int error = reported(server_error(nullptr, rc));
   for (const auto &table : changed_tables_) table->changed_at.store(time(nullptr), std::memory_order_relaxed);
   changed_tables_.clear();
@@ -238,7 +291,7 @@ int Session::rollback(bool all) {
   if (!ends_transaction(all)) {
     if (!statement_) return 0;
     statement_ = false;
-    changed_rows_.store(changed_before_, std::memory_order_relaxed);
+    take_back(changed_before_, logged_before_);
     return reported(server_error(thd_, millpond_statement_rollback(txn_)));
   }
   // What somebody was told to be prepared must not come back.
@@ -274,15 +327,24 @@ void Session::drop_temporary() {
   dropped_.clear();
 }
 
+// Counts as if the rows since then had not been changed. What of them stays in the binary log's cache is
+// the server's own business.
+void Session::take_back(ulonglong changed_rows, ulonglong logged_rows) {
+  if (changed_rows != changed_rows_.load(std::memory_order_relaxed)) repeatable_ = false;
+  changed_rows_.store(changed_rows, std::memory_order_relaxed);
+  logged_rows_ = logged_rows;
+}
+
 int Session::set_savepoint(Savepoint *savepoint) {
   if (!running_) return HA_ERR_NO_SAVEPOINT;
   savepoint->changed_rows = changed_rows_.load(std::memory_order_relaxed);
+  savepoint->logged_rows = logged_rows_;
   return reported(server_error(thd_, millpond_savepoint_set(txn_, &savepoint->place)));
 }
 
 int Session::rollback_to(const Savepoint *savepoint) {
   if (!running_) return HA_ERR_NO_SAVEPOINT;
-  changed_rows_.store(savepoint->changed_rows, std::memory_order_relaxed);
+  take_back(savepoint->changed_rows, savepoint->logged_rows);
   return reported(server_error(thd_, millpond_savepoint_rollback(txn_, &savepoint->place)));
 }
 

@@ -45,6 +45,7 @@ class Session {
   struct Savepoint {
     millpond_savepoint place;
     ulonglong changed_rows;  // Of the transaction by then.
+    ulonglong logged_rows;
   };
   int set_savepoint(Savepoint *savepoint);
   int rollback_to(const Savepoint *savepoint);
@@ -72,9 +73,18 @@ class Session {
   }
   void end();
 
-  // Counts a row that the transaction has changed.
-  void count_changed_row() {
+  // How a row was changed that the transaction has changed.
+  struct Change {
+    bool is_logged;    // The row goes to the binary log.
+    bool is_needed;    // Its table is there after a restart.
+    bool finds_slowly; // Whoever repeats the change has to read the table for the row.
+    size_t bytes;      // Of the row and its keys.
+  };
+  void count_changed_row(const Change &change) {
     changed_rows_.store(changed_rows_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    logged_rows_ += change.is_logged;
+    changed_bytes_ += change.bytes;
+    if (change.is_needed && (!change.is_logged || change.finds_slowly)) repeatable_ = false;
   }
 
   // Remembers a table that the transaction has changed.
@@ -113,6 +123,8 @@ class Session {
   bool ends_transaction(bool all) const;
   uint durability() const;
   uint durability_of_commit() const;
+  bool can_be_repeated() const;
+  void take_back(ulonglong changed_rows, ulonglong logged_rows);
   void drop_temporary();
   void set_ended();
 
@@ -122,6 +134,10 @@ class Session {
   bool statement_ = false;
   bool prepared_ = false;  // It is prepared, and its session decides it.
   bool ordered_ = false;   // commit_ordered() has committed it.
+  bool expects_mark_ = false;  // The binary log decides whether it commits.
+  bool repeated_ = false;  // It was prepared as one that the binary log repeats.
+  bool moved_mark_ = false;      // Its commit has moved the bookmark,
+  uint64_t generation_ = 0;      // when the binary log had begun so often.
   std::set<std::shared_ptr<TableMemory>> changed_tables_;
   std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.
   uint duplicate_index_ = 0;
@@ -130,6 +146,10 @@ class Session {
   std::atomic<time_t> started_{0};      // When the transaction began; 0: none runs.
   std::atomic<ulonglong> changed_rows_{0};
   ulonglong changed_before_ = 0;  // Rows that the transaction had changed when its statement began.
+  ulonglong logged_rows_ = 0;     // Changed rows that are in the binary log's cache.
+  ulonglong logged_before_ = 0;   // As changed_before_.
+  ulonglong changed_bytes_ = 0;   // Of the changed rows.
+  bool repeatable_ = true;        // The binary log has all changes so far.
   std::atomic<uint> isolation_{0};  // An enum_tx_isolation.
 };
 

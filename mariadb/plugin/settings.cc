@@ -24,6 +24,7 @@ ulong flush_at_commit;
 ulong counter_lock_mode;
 my_bool protect_pages;
 my_bool log_all_deadlocks;
+my_bool use_binlog;
 ulonglong lock_memory;
 char *redo_directory;
 char *doublewrite_directory;
@@ -185,6 +186,11 @@ static MYSQL_SYSVAR_BOOL(print_all_deadlocks, log_all_deadlocks, PLUGIN_VAR_OPCM
                          "Whether each deadlock is written to the server's log. SHOW ENGINE MILLPOND STATUS shows "
                          "the latest one.",
                          nullptr, nullptr, FALSE);
+static MYSQL_SYSVAR_BOOL(recover_from_binlog, use_binlog, PLUGIN_VAR_OPCMDARG,
+                         "Whether a commit that the binary log has durably, with all its rows, is not synced to the redo "
+                         "log too. After a crash the server repeats from the binary log what the redo log lacks. At the "
+                         "start OFF leaves that out.",
+                         nullptr, nullptr, TRUE);
 static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG,
                         "The directory of the redo log.", nullptr, set_redo_dir, nullptr);
 static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG,
@@ -203,6 +209,7 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         MYSQL_SYSVAR(autoinc_lock_mode),
     MYSQL_SYSVAR(doublewrite),        MYSQL_SYSVAR(lock_memory_bytes),       MYSQL_SYSVAR(print_all_deadlocks),
+    MYSQL_SYSVAR(recover_from_binlog),
     nullptr,
 };
 
@@ -223,6 +230,7 @@ void show_directories() {
 }
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
 bool print_all_deadlocks() { return log_all_deadlocks; }
+bool recover_from_binlog() { return use_binlog; }
 ulong autoinc_lock_mode() { return counter_lock_mode; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 

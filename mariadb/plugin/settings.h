@@ -22,6 +22,8 @@ void show_directories();
 // 1: a commit is durable when it returns. 2: it is with the operating system. 0: once a second.
 ulong flush_log_at_trx_commit();
 ulong autoinc_lock_mode();
+// Whether commits may be durable by the binary log alone; at the start, whether it is read for that.
+bool recover_from_binlog();
 // Whether each deadlock is written to the server's log.
 bool print_all_deadlocks();
 

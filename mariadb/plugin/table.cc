@@ -1,6 +1,7 @@
 // What all handlers of one table share.
 
 #include "table.h"
+#include "two_phase.h"
 #include "definition.h"
 #include "errors.h"
 #include "names.h"
@@ -22,6 +23,10 @@ struct OwnTxn {
   millpond_txn *txn = nullptr;
   ~OwnTxn() { millpond_txn_free(txn); }
 };
+
+// Rows of prepared transactions that a start has found are not committed, so no reader sees their
+// keys. Before them, since the last committed row, fewer than so many keys were handed out.
+constexpr ulonglong KEYS_OF_PREPARED = 1ULL << 32;
 
 // Puts the last key of a tree into `key`, which stays empty if there is none. It is read by a
 // transaction of its own: the statement's would draw its snapshot now, and it would count as a user
@@ -74,7 +79,7 @@ int Table::open(const char *path, const TABLE *table) {
     const KEY &key = table->key_info[i];
     indexes_[i].unique = key.flags & HA_NOSAME;
     for (uint p = 0; p < key.user_defined_key_parts; p++) {
-      if (!table->field[key.key_part[p].fieldnr - 1]->stored_in_db()) indexes_[i].has_virtual = true;
+      if (!table->field[key.key_part[p].fieldnr - 1]->stored_in_db()) indexes_[i].has_virtual = has_virtual_ = true;
     }
     if (indexes_[i].codec.init(share, &key)) return HA_ERR_UNSUPPORTED;
     indexes_[i].flags = IndexFlags(share, i, key.ext_key_parts);
@@ -215,6 +220,7 @@ int Table::next_hidden_key(ulonglong *next) {
     Buffer key;
     if (int rc = last_key(rows_, &key)) return rc;
     if (key.size() == HIDDEN_KEY_BYTES) memory_->pass_key(mi_uint8korr(key.data()));
+    if (had_prepared_at_start) memory_->pass_key(memory_->next_key.load() + KEYS_OF_PREPARED);
     memory_->knows_key.store(true, std::memory_order_release);
   }
   *next = memory_->next_key.fetch_add(1);

@@ -52,6 +52,8 @@ class Table : public Handler_share {
   // Tells whether the primary key can be put back from each entry of a secondary index.
   bool restores_primary() const { return !has_primary() || indexes_[primary_].codec.restorable(); }
   uint indexes() const { return count_; }
+  // Tells whether an index has columns that are not stored in the row.
+  bool has_virtual() const { return has_virtual_; }
   const Index &index(uint i) const { return indexes_[i]; }
   millpond_table *rows() const { return rows_; }
   // Returns the tree of an index; the primary key's is the tree of rows.
@@ -92,7 +94,7 @@ class Table : public Handler_share {
   int reopen_trees(const TABLE *table);
 
   // Hands out a hidden key. The first call after a start of the server finds the greatest one in the
-  // tree. Returns a return code.
+  // tree, and goes beyond those of prepared transactions. Returns a return code.
   int next_hidden_key(ulonglong *next);
 
  private:
@@ -106,6 +108,7 @@ class Table : public Handler_share {
   std::unique_ptr<Index[]> indexes_;
   uint count_ = 0;
   uint primary_ = MAX_KEY;
+  bool has_virtual_ = false;
   millpond_table *rows_ = nullptr;
   RowCodec row_;
   std::shared_ptr<TableMemory> memory_;

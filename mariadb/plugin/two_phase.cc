@@ -2,10 +2,12 @@
 
 #include "two_phase.h"
 #include "engine.h"
+#include "repeat.h"
 #include "server_functions.h"
 #include "session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 namespace millpond {
@@ -103,22 +105,51 @@ int decide_by_xid(Decide decide, const XID *xid) {
   return UNKNOWN;
 }
 
-int commit_by_xid(handlerton *, XID *xid) { return decide_by_xid(millpond_commit_prepared, xid); }
+// At the start the server asks each engine to commit what any of them has prepared.
+bool is_prepared(const XID *xid) {
+  const std::vector<std::string> names = prepared();
+  return std::binary_search(names.begin(), names.end(), encoded(*xid));
+}
+
+int commit_by_xid(handlerton *, XID *xid) {
+  if (needs_note_of_decision(*xid) && is_prepared(xid) && !note_decided(*xid)) return FAILED;
+  return decide_by_xid(millpond_commit_prepared, xid);
+}
 
 int rollback_by_xid(handlerton *, XID *xid) { return decide_by_xid(millpond_rollback_prepared, xid); }
 
 // The coordinator forgets commits when it is told that their records are durable. If it is not told
 // because the database has stopped, it remembers them.
 void commit_checkpoint_request(void *cookie) {
+  binlog_begins_anew();
   (void)millpond_sync_then(database, commit_checkpoint_notify_ha, cookie);
 }
 
 }  // namespace
 
-std::string xid_of(THD *thd) {
+std::string xid_of(THD *thd, bool *own) {
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  *own = xid.get_my_xid() != 0;
   return encoded(xid);
+}
+
+// Shorter than any name of the server's.
+constexpr size_t PRIVATE_BYTES = 5;
+static_assert(PRIVATE_BYTES < HEAD_BYTES);
+
+std::string private_name() {
+  static std::atomic<uint64_t> last{0};
+  const uint64_t number = ++last;
+  std::string name;
+  for (size_t n = 0; n < PRIVATE_BYTES; n++) name.push_back(static_cast<char>(number >> (8 * n)));
+  return name;
+}
+
+void roll_back_private() {
+  for (const std::string &name : prepared()) {
+    if (name.size() == PRIVATE_BYTES) (void)decide_by_name(millpond_rollback_prepared, name);
+  }
 }
 
 void set_two_phase_functions(handlerton *engine) {
@@ -129,6 +160,10 @@ void set_two_phase_functions(handlerton *engine) {
   engine->rollback_by_xid = rollback_by_xid;
   engine->commit_checkpoint_request = commit_checkpoint_request;
 }
+
+bool had_prepared_at_start;
+
+void note_prepared() { had_prepared_at_start = !prepared().empty(); }
 
 void tell_prepared() {
   if (!mysqld_server_started) return;

@@ -182,7 +182,8 @@ int Handler::change_now() {
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;
     count_change();
-    session_->count_changed_row();
+    const bool finds_slowly = !table_->has_primary() && entries_[0].op != MILLPOND_ROW_OP_INSERT;
+    session_->count_changed_row({table->file->row_logging, !is_temporary(table_->name()), finds_slowly, bytes_.size()});
     if (!noted_) session_->note_changed_table(table_->memory());
     noted_ = true;
     return 0;
@@ -226,8 +227,20 @@ int Handler::write_row(const uchar *record) {
   return is_sequence() ? commit_apart(error) : error;
 }
 
+// Computes the virtual columns of indexes that the server has not computed: those that a statement need
+// not read. Where a replica applies a row of which the binary log has few columns, these are the others.
+void Handler::compute_virtual(const uchar *record) {
+  if (!table_->has_virtual()) return;
+  uchar *own = table->record[0];
+  if (record != own) table->move_fields(table->field, record, own);
+  (void)table->update_virtual_fields(this, VCOL_UPDATE_INDEXED);
+  if (record != own) table->move_fields(table->field, own, record);
+}
+
 int Handler::update_row(const uchar *before, const uchar *after) {
   if (int error = end_bulk_insert()) return error;
+  compute_virtual(before);
+  compute_virtual(after);
   begin_row();
   Piece old_primary = append_own_key(before);
   Piece new_primary = append_own_key(after);
@@ -254,6 +267,7 @@ int Handler::update_row(const uchar *before, const uchar *after) {
 
 int Handler::delete_row(const uchar *record) {
   if (int error = end_bulk_insert()) return error;
+  compute_virtual(record);
   begin_row();
   Piece primary = append_own_key(record);
   add(MAX_KEY, MILLPOND_ROW_OP_DELETE, primary, Piece{0, 0});

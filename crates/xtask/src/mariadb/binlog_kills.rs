@@ -39,7 +39,7 @@ pub(super) type Row = (u32, u32, u32);
 
 /// Kills a server again and again. Returns how many transactions it has committed.
 pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
-    let mut server = start(dir)?;
+    let mut server = start(dir, 1)?;
     sql(&server, TABLES)?;
     let (mut committed, mut disagree) = (0, Vec::new());
     for turn in 1..=kills {
@@ -47,15 +47,12 @@ pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
         // commits durably.
         sql(&server, "RESET MASTER")?;
         let durability = TurnDurability::set(&server, turn)?;
-        let clients = (1..=CLIENTS).map(|client| Client::start(&server, dir, turn, client));
-        let clients = clients.collect::<Result<Vec<_>, _>>()?;
+        let clients = start_clients(&server, dir, turn)?;
         std::thread::sleep(Duration::from_millis(300 + u64::from(turn) * 911 % 1_500));
         output(Command::new("kill").args(["-9", &server.process()?]))?;
-        let mut acknowledged = BTreeSet::new();
-        for client in clients {
-            acknowledged.extend(client.acknowledged(turn)?);
-        }
-        server = start(dir).map_err(|why| format!("after {turn} kills the server does not start: {why}"))?;
+        let acknowledged = acknowledged(clients, turn)?;
+        server =
+            start(dir, 1).map_err(|why| format!("after {turn} kills the server does not start: {why}"))?;
         let compared = match durability.outlives_the_process() {
             true => compare(&server, turn, &acknowledged),
             false => Ok(0),
@@ -75,14 +72,30 @@ pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
     }
 }
 
-fn start(dir: &Path) -> Result<Server, String> {
+/// Starts all clients of a turn.
+pub(super) fn start_clients(server: &Server, dir: &Path, turn: u32) -> Result<Vec<Client>, String> {
+    (1..=CLIENTS).map(|client| Client::start(server, dir, turn, client)).collect()
+}
+
+/// Returns what clients were told to be committed. The server has ended.
+pub(super) fn acknowledged(clients: Vec<Client>, turn: u32) -> Result<BTreeSet<Row>, String> {
+    let mut acknowledged = BTreeSet::new();
+    for client in clients {
+        acknowledged.extend(client.acknowledged(turn)?);
+    }
+    Ok(acknowledged)
+}
+
+/// Starts a server with the binary log.
+pub(super) fn start(dir: &Path, sync_binlog: u32) -> Result<Server, String> {
+    let sync = format!("--sync-binlog={sync_binlog}");
     let size = format!("--max-binlog-size={FILE_BYTES}");
-    let log = ["--log-bin=binlog", "--server-id=1", "--sync-binlog=1", "--binlog-format=ROW", &size];
+    let log = ["--log-bin=binlog", "--server-id=1", &sync, "--binlog-format=ROW", &size];
     server::start(dir, LIFE, &log)
 }
 
 /// Compares the tables with the binary log of a turn. Returns how many transactions both have.
-fn compare(server: &Server, turn: u32, acknowledged: &BTreeSet<Row>) -> Result<u64, String> {
+pub(super) fn compare(server: &Server, turn: u32, acknowledged: &BTreeSet<Row>) -> Result<u64, String> {
     let logged = in_binlog(server)?;
     let rows = in_table(server, "logged", turn, "1")?;
     let differ = |what: &str, left: &BTreeSet<Row>, right: &BTreeSet<Row>| match (
@@ -103,7 +116,7 @@ fn compare(server: &Server, turn: u32, acknowledged: &BTreeSet<Row>) -> Result<u
 }
 
 /// Checks that each transaction is there as a whole, and decided.
-fn agree(server: &Server, dir: &Path) -> Result<(), String> {
+pub(super) fn agree(server: &Server, dir: &Path) -> Result<(), String> {
     let sums = "SELECT s.client FROM test.sums s \
                 WHERE s.n <> (SELECT COUNT(*) FROM test.logged l WHERE l.client = s.client)";
     let wrong = sql(server, sums)?;
@@ -139,7 +152,12 @@ pub(super) fn transactions_of(text: &str) -> BTreeSet<Row> {
 }
 
 /// Returns the rows of a table in a turn.
-fn in_table(server: &Server, table: &str, turn: u32, which: &str) -> Result<BTreeSet<Row>, String> {
+pub(super) fn in_table(
+    server: &Server,
+    table: &str,
+    turn: u32,
+    which: &str,
+) -> Result<BTreeSet<Row>, String> {
     let rows =
         format!("SELECT CONCAT_WS(',', turn, client, n) FROM test.{table} WHERE turn = {turn} AND {which}");
     Ok(sql(server, &rows)?.lines().filter_map(row_of).collect())

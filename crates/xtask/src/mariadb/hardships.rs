@@ -2,9 +2,11 @@
 //! full, the plugin leaves and comes back, it is stopped while statements wait.
 
 use super::binlog_kills;
+use super::cuts;
 use super::dumped;
 use super::kills::{Counting, killed};
 use super::monitor;
+use super::repeated;
 use super::replicas;
 use super::reports;
 use super::server::{self, Server};
@@ -25,18 +27,22 @@ const MARK: &str = "a row of the damaged table";
 
 type Case = fn(&Path) -> Result<(), String>;
 
-const CASES: [(&str, Case); 18] = [
+const CASES: [(&str, Case); 22] = [
     ("a database that stops says why, at once and to each statement", reports::stopped),
     ("a definition that does not fit its trees is named", reports::misfits),
     ("its status reads like InnoDB's, and deadlocks are told", monitor::shown),
     ("the engine's directory is no schema, whatever is in it", reports::directory),
     ("a server that is killed loses nothing that it has acknowledged", killed),
     ("a killed server has in its tables what its binary log has", binlog_kills::killed),
+    ("a server whose power is cut has what it has acknowledged, if it syncs", cuts::cut),
+    ("what only the binary log has is repeated when the server starts", repeated::repeated),
     ("a replica has its primary's rows, although both are killed", replicas::follows),
     ("a dump under load and the binary log from there on are the database", dumped::replayed),
     ("a consistent snapshot is one point of both engines and the log", snapshots::at_one_point),
     ("what XA has prepared outlives connection, stop and kill, and keeps its locks", xa::prepared),
     ("what a killed server was making is dropped", leftovers),
+    ("the only copy of a partitioned table is dropped with its database and not before", only_copy),
+    ("partitions without a definition are dropped by the name of their table", nameless),
     ("an index is found although the server ended while it was renamed", renamed),
     ("a damaged page fails the statement and is named", damaged),
     ("a full disk fails the statement and nothing else", full_disk),
@@ -210,6 +216,66 @@ fn leftovers(dir: &Path) -> Result<(), String> {
     if dropped(&server)? {
         return Err("something was left for the second start".into());
     }
+    server::stop(dir)
+}
+
+/// A server that is killed while it drops a partitioned table may have removed the definition
+/// alone.
+fn nameless(dir: &Path) -> Result<(), String> {
+    const TABLE: &str = "CREATE TABLE test.t (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE=Millpond \
+                         PARTITION BY HASH (id) PARTITIONS 3";
+    let server = server::start(dir, LIFE, &[])?;
+    sql(&server, &format!("CREATE DATABASE test; {TABLE}; INSERT INTO test.t VALUES (1, 1), (2, 2)"))?;
+    sql(&server, "CREATE TABLE test.t2 (id INT PRIMARY KEY) ENGINE=Millpond PARTITION BY HASH (id)")?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    for end in ["frm", "par"] {
+        let file = server.data().join("test/t").with_extension(end);
+        std::fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    let server = server::start(dir, LIFE, &[])?;
+    expect("a table of this name", &refused(&server, TABLE)?, "already exist")?;
+    sql(&server, "DROP TABLE test.t")?;
+    sql(&server, &format!("{TABLE}; INSERT INTO test.t VALUES (3, 3); INSERT INTO test.t2 VALUES (1)"))?;
+    expect("the rows", &sql(&server, "SELECT * FROM test.t")?, "3\t3")?;
+    server::stop(dir)
+}
+
+/// A server that is killed while ALTER TABLE moves a partitioned table may have neither the old
+/// table nor the definition of the new one at its next start. Here it is killed earlier, and the
+/// definition and the list of what it was doing are removed.
+fn only_copy(dir: &Path) -> Result<(), String> {
+    let server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; USE test; CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE=Millpond \
+         PARTITION BY HASH (id) PARTITIONS 3; INSERT INTO t SELECT seq, seq FROM seq_1_to_200000",
+    )?;
+    let mut alter = server.client();
+    alter.args(["--execute", "ALTER TABLE test.t ADD COLUMN w INT, ALGORITHM=COPY"]);
+    let mut alter = alter.stderr(Stdio::null()).spawn().map_err(|e| format!("cannot start a client: {e}"))?;
+    let state = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'copy to tmp table'";
+    try_until("the copy", || Ok(sql(&server, state)? == "1"))?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    alter.wait().map_err(|e| format!("a client: {e}"))?;
+    let files = std::fs::read_dir(server.data().join("test")).map_err(|e| format!("test: {e}"))?;
+    let mut names = files
+        .flatten()
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "frm"));
+    let definition = names.find(|path| path.to_string_lossy().contains("#sql-alter"));
+    let definition = definition.ok_or("the server was making no copy when it was killed")?;
+    for file in [&definition, &server.data().join("ddl_recovery.log")] {
+        std::fs::remove_file(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    let again = server::start(dir, LIFE, &[])?;
+    let copies =
+        "SELECT COUNT(*) FROM information_schema.MILLPOND_TABLES WHERE table_name LIKE '%sql-alter%'";
+    expect("the partitions of the copy", &sql(&again, copies)?, "3")?;
+    // The server does not know the file, which is in the way of DROP DATABASE.
+    let list = definition.with_extension("par");
+    std::fs::remove_file(&list).map_err(|e| format!("{}: {e}", list.display()))?;
+    sql(&again, "DROP DATABASE test")?;
+    expect("the partitions of a dropped database", &sql(&again, copies)?, "0")?;
     server::stop(dir)
 }
 

@@ -8,6 +8,8 @@
 //! says of itself, [`lab`] those of the program
 //! `millpond` that need a server, also against another [`release`], [`serve`] those of its
 //! dashboard; [`steps`] is what these share; [`own_load`] measures what the program costs a server.
+//! [`kills`], [`binlog_kills`] and [`mod@cuts`] end servers under load, the last by power cuts.
+//! [`mod@topologies`] sets up replication in many ways, and measures how fast a replica applies.
 //! [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other tests with
 //! InnoDB and with Millpond, [`programs`] does so with the tests of programs that use a database,
 //! [`proof`] says how much of these runs by itself, and [`mod@bench`]
@@ -16,8 +18,10 @@
 mod adapted;
 mod bench;
 mod binlog_kills;
+mod calls;
 mod compare;
 mod compile;
+mod cuts;
 mod dumped;
 mod elf;
 mod hardships;
@@ -33,6 +37,7 @@ mod packages;
 mod programs;
 mod proof;
 mod release;
+mod repeated;
 mod replicas;
 mod reports;
 mod serve;
@@ -42,6 +47,7 @@ mod smoke;
 mod snapshots;
 mod steps;
 mod suites;
+mod topologies;
 mod trace;
 mod tree;
 mod variants;
@@ -90,8 +96,12 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Kill a server under load again and again, and look for all that it has acknowledged
     Kills(kills::Args),
+    /// Cut the power of a server under load again and again, and look for what it has acknowledged
+    Cuts(cuts::Args),
     /// Kill a primary and its replica under load again and again, and compare them
     Replicas(replicas::Args),
+    /// Measure how fast a replica applies writes, with Millpond and with InnoDB
+    ApplyRate(topologies::rate::Args),
     /// Measure what `serve` and `collect` cost a server
     OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
@@ -114,7 +124,9 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Pictures => build().and_then(|_| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
         Command::Kills(args) => kills::run(&args),
+        Command::Cuts(args) => cuts::run(&args),
         Command::Replicas(args) => replicas::run(&args),
+        Command::ApplyRate(args) => topologies::rate::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),

@@ -4,7 +4,7 @@
 //! Each of them is a command of its own, which this module prints, so that a failure can be looked
 //! at alone.
 
-use super::{adapted, compare, programs, suites};
+use super::{adapted, calls, compare, programs, suites, topologies};
 use crate::ci;
 use clap::{Parser, Subcommand};
 
@@ -24,8 +24,12 @@ pub(crate) enum Proof {
     },
     /// Run MariaDB's own tests with InnoDB, then with Millpond, and compare what they print
     Adapted(adapted::Options),
+    /// Kill a server at each call that changes a file, and compare it with its binary log
+    Calls(calls::Options),
     /// Run the tests of SQLAlchemy and Django on InnoDB and on Millpond and compare how each ends
     Programs(programs::Options),
+    /// Set up replication in many ways and compare the tables of replica and primary
+    Topologies(topologies::Options),
 }
 
 /// How much is run.
@@ -54,7 +58,7 @@ fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
     let seed = format!("--seed={seed}");
     let proofs: &[&[&str]] = match amount {
         // Random statements of clean seeds. One collation of 13: about 70 s on two cores, where all
-        // take 930. One of six of MariaDB's tests: 80 s.
+        // take 930. One of six of MariaDB's tests: 80 s. One of 30 kills: 60 s.
         Amount::Share => &[
             &["suites"],
             &["plans"],
@@ -62,6 +66,8 @@ fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
             &["compare", &second, "--statements=20000", "--seconds=60"],
             &["collations", &seed, "--share=13"],
             &["adapted", &seed, "--share=1/6"],
+            &["calls", &seed, "--share=1/30", "--if-possible"],
+            &["topologies", "--quick"],
         ],
         Amount::All => &[
             &["suites"],
@@ -69,7 +75,9 @@ fn proofs(amount: Amount, seed: u32) -> Vec<Words> {
             &["compare", &seed],
             &["collations", &seed],
             &["adapted"],
+            &["calls"],
             &["programs"],
+            &["topologies"],
         ],
     };
     proofs.iter().map(|words| words.iter().map(|&word| word.to_owned()).collect()).collect()
@@ -110,7 +118,9 @@ impl Proof {
             Proof::Plans(args) => compare::plans(args),
             Proof::Suites { tests } => suites::run(tests),
             Proof::Adapted(options) => adapted::run(options),
+            Proof::Calls(options) => calls::run(options),
             Proof::Programs(options) => programs::run(options),
+            Proof::Topologies(options) => topologies::run(options),
         }
     }
 }

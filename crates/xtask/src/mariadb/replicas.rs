@@ -266,25 +266,33 @@ impl Pair {
     }
 }
 
-/// Compares all tables of two servers. Returns how many there are.
+/// Compares all tables of the database `test` of two servers. Returns how many there are.
 pub(super) fn compare(primary: &Server, replica: &Server) -> Result<usize, String> {
-    let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'test' \
-                 AND table_type <> 'VIEW' ORDER BY 1";
-    let tables = sql(primary, names)?;
-    same("the tables", &tables, &sql(replica, names)?)?;
+    compare_in("test", primary, replica)
+}
+
+/// Compares all tables of a database of two servers. Returns how many there are.
+pub(super) fn compare_in(database: &str, primary: &Server, replica: &Server) -> Result<usize, String> {
+    let names = format!(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = '{database}' \
+         AND table_type <> 'VIEW' ORDER BY 1"
+    );
+    let tables = sql(primary, &names)?;
+    same("the tables", &tables, &sql(replica, &names)?)?;
     for table in tables.lines() {
         let columns = format!(
             "SELECT column_name, column_type, column_key FROM information_schema.columns \
-             WHERE table_schema = 'test' AND table_name = '{table}' ORDER BY 1"
+             WHERE table_schema = '{database}' AND table_name = '{table}' ORDER BY 1"
         );
-        let rows = format!("CHECKSUM TABLE test.{table} EXTENDED; SELECT COUNT(*) FROM test.{table}");
+        let name = format!("{database}.{table}");
+        let rows = format!("CHECKSUM TABLE {name} EXTENDED; SELECT COUNT(*) FROM {name}");
         for look in [columns, rows] {
             same(table, &sql(primary, &look)?, &sql(replica, &look)?)?;
         }
         for server in [primary, replica] {
-            let check = sql(server, &format!("CHECK TABLE test.{table}"))?;
+            let check = sql(server, &format!("CHECK TABLE {name}"))?;
             if !check.ends_with("\tOK") && !check.ends_with("doesn't support check") {
-                return Err(format!("CHECK TABLE {table}: {check}"));
+                return Err(format!("CHECK TABLE {name}: {check}"));
             }
         }
     }

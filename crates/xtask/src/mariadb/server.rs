@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) const USER: &str = "nobody";
 
 /// A running server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) socket: PathBuf,
     dir: PathBuf,
@@ -47,6 +47,12 @@ impl Server {
     }
 }
 
+/// Returns the directory of a server's temporary files. A server that starts removes those of all
+/// servers that have the same one.
+fn temporary_in(dir: &Path) -> PathBuf {
+    dir.join("tmp")
+}
+
 fn server_in(dir: &Path) -> Server {
     Server { socket: dir.join("socket"), dir: dir.to_owned() }
 }
@@ -54,7 +60,18 @@ fn server_in(dir: &Path) -> Server {
 /// Starts a server in a directory. It makes the data where there is none. `timeout` ends the server
 /// after `life`.
 pub(super) fn start(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
-    let server = start_any(dir, life, options)?;
+    start_under(&[], dir, life, options)
+}
+
+/// Starts a server that a program watches: `watcher` is that program with its own arguments, behind
+/// which the server's command line comes.
+pub(super) fn start_under(
+    watcher: &[String],
+    dir: &Path,
+    life: Duration,
+    options: &[&str],
+) -> Result<Server, String> {
+    let server = start_any(watcher, dir, life, options)?;
     let engines = output(server.client().args(["--execute", "SHOW ENGINES"]))?;
     if engines.contains("Millpond") {
         return Ok(server);
@@ -67,7 +84,7 @@ pub(super) fn start(dir: &Path, life: Duration, options: &[&str]) -> Result<Serv
 /// Starts a server that does not load the plugin.
 pub(super) fn start_without_plugin(dir: &Path, life: Duration) -> Result<Server, String> {
     // This takes back what was to be loaded.
-    start_any(dir, life, &["--plugin-load="])
+    start_any(&[], dir, life, &["--plugin-load="])
 }
 
 /// Starts the server of a release in `base`, without the plugin.
@@ -90,10 +107,10 @@ pub(super) fn start_release(
     let mut all = arguments(&server.dir);
     all.push(basedir);
     all.extend(options.iter().map(|option| (*option).to_owned()));
-    launch(server, life, &base.join("bin/mariadbd"), &all)
+    launch(server, life, &[], &base.join("bin/mariadbd"), &all)
 }
 
-fn start_any(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
+fn start_any(watcher: &[String], dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
     let server = claim(dir)?;
     let plugins = server.dir.join("plugin");
     make_dir(&plugins)?;
@@ -101,40 +118,45 @@ fn start_any(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, Str
         format!("cannot copy {}: {e}; `cargo xtask mariadb build` makes it", plugin_path().display())
     })?;
     if !server.data().join("mysql").exists() {
-        let mut install = Command::new("mariadb-install-db");
-        install.arg("--no-defaults");
-        make_data(install, &server.dir)?;
+        make_new_data(&server.dir)?;
     }
     let mut all = arguments(&server.dir);
     all.push(format!("--plugin-dir={}", plugins.display()));
     all.push("--plugin-load-add=ha_millpond.so".to_owned());
     all.push("--plugin-maturity=beta".to_owned());
     all.extend(options.iter().map(|option| (*option).to_owned()));
-    launch(server, life, Path::new("mariadbd"), &all)
+    launch(server, life, watcher, Path::new("mariadbd"), &all)
 }
 
 /// Makes the directory of a server that does not run, for the server's user.
 fn claim(dir: &Path) -> Result<Server, String> {
     make_dir(dir)?;
     let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
-    let server = server_in(&dir);
+    let (server, temporary) = (server_in(&dir), temporary_in(&dir));
+    make_dir(&temporary)?;
     if is_running(&server) {
         return Err(format!("a server runs in {} already", dir.display()));
     }
     if is_root() {
         check_reachable(&dir)?;
-        output(Command::new("chown").arg(USER).arg(&dir))?;
+        output(Command::new("chown").arg(USER).args([&dir, &temporary]))?;
     }
     Ok(server)
 }
 
 /// Starts a program as a server that ends by itself, and waits until it answers.
-fn launch(server: Server, life: Duration, program: &Path, arguments: &[String]) -> Result<Server, String> {
+fn launch(
+    server: Server,
+    life: Duration,
+    watcher: &[String],
+    program: &Path,
+    arguments: &[String],
+) -> Result<Server, String> {
     let log = File::create(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new("setsid");
-    command.args(["timeout", "--kill-after=60", &life.as_secs().to_string()]).arg(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(log).stderr(errors);
+    command.args(["timeout", "--kill-after=60", &life.as_secs().to_string()]);
+    command.args(watcher).arg(program).args(arguments).stdin(Stdio::null()).stdout(log).stderr(errors);
     let mut process = command.spawn().map_err(|e| format!("cannot start the server: {e}"))?;
     let began = Instant::now();
     while !is_running(&server) {
@@ -177,6 +199,7 @@ fn arguments(dir: &Path) -> Vec<String> {
         format!("--datadir={}", path("data")),
         format!("--socket={}", path("socket")),
         format!("--pid-file={}", path("pid")),
+        format!("--tmpdir={}", temporary_in(dir).display()),
         "--skip-networking".to_owned(),
         "--max-connections=2100".to_owned(),
         "--max-prepared-stmt-count=1048576".to_owned(),
@@ -187,10 +210,19 @@ fn arguments(dir: &Path) -> Vec<String> {
     arguments
 }
 
+/// Makes the data of a server that was never started, in its directory.
+pub(super) fn make_new_data(dir: &Path) -> Result<(), String> {
+    let server = claim(dir)?;
+    let mut install = Command::new("mariadb-install-db");
+    install.arg("--no-defaults");
+    make_data(install, &server.dir)
+}
+
 /// Makes the data of a server by its script.
 fn make_data(mut install: Command, dir: &Path) -> Result<(), String> {
     install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
     install.arg(format!("--datadir={}", dir.join("data").display()));
+    install.arg(format!("--tmpdir={}", temporary_in(dir).display()));
     if is_root() {
         install.arg(format!("--user={USER}"));
     }

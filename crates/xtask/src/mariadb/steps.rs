@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long something may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How the program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +49,40 @@ pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), St
 }
 
 /// Waits until `done` says so, or fails.
-pub(super) fn try_until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+pub(super) fn try_until(what: &str, done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+    try_until_within(what, PATIENCE, LOOK, done)
+}
+
+/// Waits until `done` says so, or fails. It may take as long as `patience`, and is asked each
+/// `look`.
+pub(super) fn try_until_within(
+    what: &str,
+    patience: Duration,
+    look: Duration,
+    mut done: impl FnMut() -> Result<bool, String>,
+) -> Result<(), String> {
     let began = Instant::now();
     while !done()? {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
+        if began.elapsed() > patience {
+            return Err(format!("{what}: not after {} s", patience.as_secs()));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(look);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_and_says_what_it_was_for() {
+        let mut looks = 0;
+        let told = try_until_within("the end", Duration::ZERO, Duration::from_millis(1), || {
+            looks += 1;
+            Ok(looks > 1_000)
+        });
+        assert_eq!(told, Err("the end: not after 0 s".to_owned()));
+        assert!(looks <= 1_000);
+    }
 }

@@ -23,13 +23,17 @@ pub(super) fn prepared(dir: &Path) -> Result<(), String> {
          CREATE TABLE m (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE=Millpond; \
          CREATE TABLE i (id INT PRIMARY KEY, v INT) ENGINE=InnoDB; \
          CREATE TABLE many (id INT PRIMARY KEY) ENGINE=Millpond; \
+         CREATE TABLE bare (v INT) ENGINE=Millpond; INSERT INTO bare VALUES (1); \
          CREATE TABLE other (id INT PRIMARY KEY) ENGINE=Millpond; \
          INSERT INTO m VALUES (1, 1), (2, 2); INSERT INTO i VALUES (1, 1)",
     )?;
     // Each connection ends behind what it has prepared.
     for (xid, work) in [
-        ("'both', 'of', 7", "UPDATE m SET v = 10 WHERE id = 1; UPDATE i SET v = 10 WHERE id = 1"),
-        ("'gone'", "DELETE FROM m WHERE id = 2"),
+        (
+            "'both', 'of', 7",
+            "UPDATE m SET v = 10 WHERE id = 1; UPDATE i SET v = 10 WHERE id = 1; INSERT INTO bare VALUES (2)",
+        ),
+        ("'gone'", "DELETE FROM m WHERE id = 2; INSERT INTO bare VALUES (2)"),
     ] {
         sql(&server, &format!("USE test; XA START {xid}; {work}; XA END {xid}; XA PREPARE {xid}"))?;
     }
@@ -40,6 +44,8 @@ pub(super) fn prepared(dir: &Path) -> Result<(), String> {
     server::stop(dir)?;
     let server = start(dir, &[])?;
     looks(&server, "after a stop")?;
+    // Rows without a primary key get hidden keys that the prepared rows do not have.
+    sql(&server, "INSERT INTO test.bare VALUES (3), (4)")?;
     output(Command::new("kill").args(["-9", &server.process()?]))?;
     let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
     looks(&server, "after a kill, with the binary log")?;
@@ -48,6 +54,7 @@ pub(super) fn prepared(dir: &Path) -> Result<(), String> {
     sql(&server, "XA COMMIT 'both', 'of', 8")?;
     let rows = "SELECT * FROM test.m ORDER BY id; SELECT * FROM test.i";
     expect("the rows", &sql(&server, rows)?.replace('\n', " "), "1\t10 2\t2 1\t10")?;
+    expect("the rows without a key", &sql(&server, "SELECT COUNT(*), SUM(v) FROM test.bare")?, "4\t10")?;
     sql(&server, "DROP TABLE test.m")?;
     decide_many(&server)?;
     output(Command::new("kill").args(["-9", &server.process()?]))?;
@@ -55,6 +62,20 @@ pub(super) fn prepared(dir: &Path) -> Result<(), String> {
     expect("XA RECOVER", &format!("<{}>", sql(&server, "XA RECOVER")?), "<>")?;
     let count = sql(&server, "SELECT COUNT(*), SUM(id % 2) FROM test.many")?;
     expect("the rows of many", &count, &format!("{}\t0", MANY / 2))?;
+    temporary(server, dir)
+}
+
+/// Prepares what uses a temporary table. The end of its connection does not wait for it, or the
+/// server would not stop.
+fn temporary(server: Server, dir: &Path) -> Result<(), String> {
+    let work = "CREATE TEMPORARY TABLE test.own (id INT PRIMARY KEY) ENGINE=Millpond; SET \
+                millpond_lock_wait_timeout = 100000; XA START 'own'; INSERT INTO test.own VALUES (1); INSERT \
+                INTO test.other VALUES (9); DROP TEMPORARY TABLE test.own; XA END 'own'; XA PREPARE 'own'";
+    sql(&server, work)?;
+    server::stop(dir)?;
+    let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
+    sql(&server, "XA COMMIT 'own'")?;
+    expect("the row", &sql(&server, "SELECT * FROM test.other")?, "9")?;
     server::stop(dir)
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 const CRATES: &[(&str, &[&str])] = &[
     ("args", &[]),
     ("base", &[]),
+    ("cuts", &["base"]),
     ("metrics", &["base"]),
     ("pace", &[]),
     ("vfs", &["base"]),
@@ -18,11 +19,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sim", &["args", "base", "vfs", "metrics", "pace", "millpond"]),
     ("history", &["args", "base", "vfs", "millpond"]),
     ("ffi", &["base", "vfs", "metrics", "millpond"]),
-    ("lab", &["args", "base", "vfs", "metrics", "pace", "millpond"]),
+    ("lab", &["args", "base", "cuts", "vfs", "metrics", "pace", "millpond"]),
     ("compare", &["base", "metrics", "millpond", "lab"]),
     ("against", &["millpond"]),
     ("sqlcompare", &["args", "base"]),
-    ("xtask", &["args"]),
+    ("xtask", &["args", "base", "cuts"]),
 ];
 
 /// The engine's modules from the bottom up. `lib.rs` is above all of them.

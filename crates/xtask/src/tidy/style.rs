@@ -23,6 +23,7 @@ const UNSAFE: &[&str] = &[
     "crates/millpond/src/buffer/latch.rs",
     "crates/millpond/src/log/write.rs",
     "crates/millpond/src/log/ring.rs",
+    "crates/cuts/tests/mapped.rs",
     "crates/ffi/src/",
     "crates/millpond/tests/fork.rs",
     "crates/compare/src/peers/lmdb.rs",

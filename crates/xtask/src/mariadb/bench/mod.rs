@@ -10,11 +10,13 @@
 
 mod alter;
 mod cpu;
+mod drop;
 mod ideal_log;
 mod idle;
 mod locking;
 mod report;
 mod stats;
+mod syncs;
 mod sysbench;
 mod workloads;
 
@@ -42,6 +44,9 @@ const IDEAL_LOG_COLD: &str = "ideal log, cold";
 
 /// How many times as long the client's own code takes for a transaction if commits wait.
 const CLIENT_SLOWER: &str = "client slower";
+
+/// The binary log of `--binlog`.
+const BINLOG: [&str; 4] = ["--log-bin=binlog", "--server-id=1", "--sync-binlog=1", "--binlog-format=ROW"];
 
 /// The engine that keeps nothing, a part of Debian's package mariadb-server.
 const BLACKHOLE: &str = "/usr/lib/mysql/plugin/ha_blackhole.so";
@@ -73,6 +78,12 @@ pub(crate) struct Args {
     /// Only InnoDB tuned
     #[arg(long)]
     tuned: bool,
+    /// With the binary log, by rows, synced for each commit
+    #[arg(long)]
+    binlog: bool,
+    /// Count the server's syncs, and make each take so many microseconds longer; needs strace
+    #[arg(long, value_name = "MICROSECONDS")]
+    sync_delay: Option<u32>,
     /// Connections share the threads of MariaDB's thread pool
     #[arg(long)]
     pool: bool,
@@ -118,10 +129,16 @@ struct Size {
     memory_mib: u64,
     /// Rows of the table that ALTER TABLE copies.
     alter_rows: u64,
+    /// Tables of the database that is dropped.
+    dropped_tables: u32,
     /// Rows of the table whose rows are locked.
     locked_rows: u64,
     /// Connections share the threads of a pool.
     pool: bool,
+    /// With the binary log.
+    binlog: bool,
+    /// Syncs are counted, and take so many microseconds longer.
+    sync_delay: Option<u32>,
 }
 
 impl Size {
@@ -133,8 +150,20 @@ impl Size {
             pairs: args.pairs.or(args.quick.then_some(2)),
             memory_mib: pick(args.memory, 2048, 256),
             alter_rows: if args.quick { 100_000 } else { 1_000_000 },
+            dropped_tables: if args.quick { 100 } else { 1000 },
             locked_rows: if args.quick { 50_000 } else { 300_000 },
             pool: args.pool,
+            binlog: args.binlog,
+            sync_delay: args.sync_delay,
+        }
+    }
+
+    /// Returns the ratio that must be reached, and the one that is aimed at.
+    fn limits(&self, workload: &Workload) -> (f64, f64) {
+        match (self.binlog && workload.durable_writes, self.sync_delay) {
+            (false, _) => (workload.must, workload.aim),
+            (true, None | Some(0)) => (1.0, 1.4),
+            (true, Some(_)) => (1.2, 2.0),
         }
     }
 }
@@ -142,6 +171,9 @@ impl Size {
 /// Runs the workloads, prints a table of their figures and writes them as JSON.
 pub(super) fn run(args: &Args) -> Result<(), String> {
     install(&FOR_TESTS)?;
+    if args.sync_delay.is_some() {
+        install(&[syncs::PACKAGE])?;
+    }
     let wanted = workloads::named(&args.workloads)?;
     let size = Size::of(args);
     let rivals: &[Rival] =
@@ -176,7 +208,9 @@ fn against(rival: Rival, wanted: &[&'static Workload], size: Size) -> Result<Vec
         Ok(_) => options.push("--plugin-load-add=ha_blackhole.so"),
         Err(_) => println!("there is no {BLACKHOLE}, so BLACKHOLE is left out"),
     }
-    let server = server::start(&dir, LIFE, &options)?;
+    options.extend(size.binlog.then_some(BINLOG).into_iter().flatten());
+    let watcher = size.sync_delay.map(|delay| syncs::watcher(&dir, delay)).unwrap_or_default();
+    let server = server::start_under(&watcher, &dir, LIFE, &options)?;
     let measured = Bench { server: &server, rival, size }.measure_all(wanted);
     let stopped = server::stop(&dir);
     let _ = std::fs::remove_dir_all(&dir);
@@ -210,11 +244,14 @@ impl Bench<'_> {
         let mut rows = Vec::new();
         for workload in wanted {
             let values = match workload.kind {
-                Kind::Sysbench { .. } | Kind::HotRow => vec![self.rates(workload)?],
+                Kind::Sysbench { .. } | Kind::HotRow => self.rates(workload)?,
                 Kind::Idle { .. } => {
                     vec![idle::measure(self.server, workload, self.pairs(workload), self.size)?]
                 }
                 Kind::Alter => vec![alter::measure(self.server, self.pairs(workload), self.size.alter_rows)?],
+                Kind::Drop => {
+                    vec![drop::measure(self.server, self.pairs(workload), self.size.dropped_tables)?]
+                }
                 Kind::Locking => locking::measure(self.server, self.pairs(workload), self.size.locked_rows)?,
                 Kind::Space => {
                     space.map(|(ours, theirs)| Value::of_one("bytes", ours, theirs)).into_iter().collect()
@@ -224,7 +261,11 @@ impl Bench<'_> {
                 Kind::Cpu => Vec::new(),
             };
             for value in values {
-                let row = Row { rival: self.rival.name(), workload, value };
+                let limits = match value.is_of_syncs() {
+                    true => syncs::LIMITS,
+                    false => self.size.limits(workload),
+                };
+                let row = Row { rival: self.rival.name(), workload, limits, value };
                 println!("  {}", row.line());
                 rows.push(row);
             }
@@ -238,7 +279,7 @@ impl Bench<'_> {
 
     /// Runs a workload in pairs, and once each what shows its limits: commits that do not wait, and
     /// the server's own engine.
-    fn rates(&self, workload: &Workload) -> Result<Value, String> {
+    fn rates(&self, workload: &Workload) -> Result<Vec<Value>, String> {
         let run = |engine: &str, seconds| {
             sysbench::settle(self.server)?;
             sysbench::run(self.server, workload, engine, self.size.data, seconds)
@@ -253,7 +294,7 @@ impl Bench<'_> {
                 value.add(engine, run(engine, self.size.seconds)?);
             }
         }
-        if workload.durable_writes {
+        if workload.durable_writes && !self.size.binlog && self.size.sync_delay.is_none() {
             let free = sysbench::without_waiting(self.server, || run("Millpond", self.size.seconds))?;
             let slower = value.client_slower_than(&free).unwrap_or(1.0).max(1.0);
             let dir = std::env::temp_dir().join(format!("millpond-ideal-log-{}", std::process::id()));
@@ -275,6 +316,7 @@ impl Bench<'_> {
             let drop_it = format!("DROP DATABASE {}", sysbench::database(engine));
             output(self.server.client().args(["--execute", &drop_it]))?;
         }
-        Ok(value)
+        let syncs = value.syncs();
+        Ok(std::iter::once(value).chain(syncs).collect())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::output;
 use super::super::server::Server;
+use super::syncs;
 use super::workloads::{Kind, Workload};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,12 +32,14 @@ pub(super) struct Run {
     pub(super) server_us: f64,
     /// Processor time outside the kernel of the client for a transaction, microseconds.
     pub(super) client_us: f64,
+    /// Syncs of the server for a transaction, if they are counted.
+    pub(super) syncs: f64,
 }
 
 impl Run {
     /// Returns a run of which nothing else is known.
     pub(super) fn of_rate(rate: f64) -> Run {
-        Run { rate, p99_ms: f64::NAN, server_us: f64::NAN, client_us: f64::NAN }
+        Run { rate, p99_ms: f64::NAN, server_us: f64::NAN, client_us: f64::NAN, syncs: f64::NAN }
     }
 }
 
@@ -105,13 +108,14 @@ pub(super) fn run(
         }
     };
     program.args([format!("--threads={}", workload.clients), format!("--time={seconds}")]);
-    let before = (processor_us(server)?, clients_us()?);
+    let before = (processor_us(server)?, clients_us()?, syncs::count(&server.data()));
     let said = output(program.arg("run"))?;
     let (server_us, client_us) = (processor_us(server)? - before.0, clients_us()? - before.1);
     let (count, rate) = printed(&said)?;
     let p99_ms = after(&said, "99th percentile:").unwrap_or(f64::NAN);
     let count = count.max(1.0);
-    Ok(Run { rate, p99_ms, server_us: server_us / count, client_us: client_us / count })
+    let syncs = (syncs::count(&server.data()) - before.2) / count;
+    Ok(Run { rate, p99_ms, server_us: server_us / count, client_us: client_us / count, syncs })
 }
 
 /// Returns the rate of one client that changes rows of a database for some seconds.

@@ -121,7 +121,8 @@ struct Serving {
 impl Serving {
     fn start(program: &Path, dir: &Path, target: &str) -> Result<Serving, String> {
         let mut command = Command::new("timeout");
-        command.arg(LIFE.as_secs().to_string()).arg(program);
+        // Without `--foreground` it passes each signal on twice: to the program, and to its group.
+        command.args(["--foreground", &LIFE.as_secs().to_string()]).arg(program);
         command.args(["serve", target, "--listen", "127.0.0.1:0"]);
         command.env("HOME", dir).env_remove("MYSQL_PWD").stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("cannot start the program: {e}"))?;

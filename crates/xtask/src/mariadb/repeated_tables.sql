@@ -1,0 +1,21 @@
+SET NAMES utf8mb4; CREATE DATABASE test; USE test;
+CREATE TABLE types (id INT PRIMARY KEY, a VARCHAR(40) CHARACTER SET utf8mb4, b DECIMAL(12,3), c BLOB, d TIMESTAMP(6) NULL,
+  e BIT(11), f ENUM('x','y'), g SET('p','q','r'), h JSON, i DOUBLE, j UUID, k INET6, l CHAR(5), m DATE, n TIME(3), o BIGINT UNSIGNED,
+  v INT AS (id % 7) VIRTUAL, s INT AS (id * 2) STORED, UNIQUE KEY (a), KEY (v), KEY (b, d)) ENGINE=Millpond;
+CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY, v INT, KEY (v)) ENGINE=Millpond;
+CREATE TABLE parts (id INT PRIMARY KEY, v INT) ENGINE=Millpond PARTITION BY HASH (id) PARTITIONS 4;
+CREATE TABLE keyless (v INT, t TEXT) ENGINE=Millpond;
+CREATE TABLE versioned (id INT PRIMARY KEY, v INT) ENGINE=Millpond WITH SYSTEM VERSIONING;
+CREATE TABLE watched (id INT PRIMARY KEY, v INT) ENGINE=Millpond;
+CREATE TABLE audit (n INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(20), id INT) ENGINE=Millpond;
+CREATE TRIGGER after_insert AFTER INSERT ON watched FOR EACH ROW INSERT INTO audit (what, id) VALUES ('insert', NEW.id);
+CREATE TRIGGER after_delete AFTER DELETE ON watched FOR EACH ROW INSERT INTO audit (what, id) VALUES ('delete', OLD.id);
+CREATE SEQUENCE numbers CACHE 1000 ENGINE=Millpond;
+CREATE TABLE from_sequence (id BIGINT DEFAULT NEXTVAL(numbers) PRIMARY KEY, v INT) ENGINE=Millpond;
+CREATE TABLE inno (id INT PRIMARY KEY, v INT) ENGINE=InnoDB;
+CREATE TABLE myisam (id INT PRIMARY KEY, v INT) ENGINE=MyISAM;
+CREATE TABLE longest (id INT PRIMARY KEY, v LONGTEXT, UNIQUE KEY (v)) ENGINE=Millpond;
+CREATE DATABASE `o'ther \x`; CREATE TABLE `o'ther \x`.`a 'b' \ c` (id INT PRIMARY KEY, `x y` INT) ENGINE=Millpond;
+INSERT INTO types (id, a, b) SELECT seq, CONCAT('row ', seq), seq FROM seq_1_to_50;
+INSERT INTO parts SELECT seq, seq FROM seq_1_to_50;
+INSERT INTO versioned SELECT seq, seq FROM seq_1_to_20;

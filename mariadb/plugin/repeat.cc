@@ -29,8 +29,8 @@ BinlogPlace left;
 bool has_left;
 // The files from there on. They are open from the begin: the server may remove old ones while it starts.
 std::vector<std::unique_ptr<BinlogFile>> left_files;
-// The place that the bookmark has now, and how often the log has begun, or the bookmark was at rest. Commits with a bookmark follow each
-// other anyway.
+// The place that the bookmark has now, and how often the log has begun, or the bookmark was at rest. Commits
+// with a bookmark follow each other anyway.
 std::mutex mark_mutex;
 BinlogPlace present;
 bool has_present;
@@ -103,6 +103,7 @@ class Repeater {
     bool ok = true, described = false;
     const auto wanted = [&](const std::string &schema, const std::string &table) { return is_ours(schema, table); };
     const auto found = [&](const BinlogTransaction &transaction) {
+      if (!knows_tables_) return false;
       if (!transaction.is_wanted || left.has_decided(transaction.id)) return true;
       if (!described) described = ok = apply(BinlogTransaction::Step{false, file.format()});
       start.position = transaction.end;
@@ -110,7 +111,9 @@ class Repeater {
       if (!ok) failed(error_, " (" + path + " at " + std::to_string(transaction.begin) + ")");
       return ok;
     };
-    if (!file.read(from, wanted, found)) return failed(file.error(), std::string());
+    const bool was_read = file.read(from, wanted, found);
+    if (!knows_tables_) return failed("the engine of a table is not known: " + error_, " (" + path + ")");
+    if (!was_read) return failed(file.error(), std::string());
     return ok;
   }
 
@@ -142,21 +145,23 @@ class Repeater {
     return false;
   }
 
-  // Sequences commit apart from the transaction that uses them, so they are durable.
+  // Sequences commit apart from the transaction that uses them, so they are durable. A table that is gone was
+  // dropped later in the log. Where the server does not tell, nothing may be left out.
   bool is_ours(const std::string &schema, const std::string &table) {
     const auto known = ours_.find({schema, table});
     if (known != ours_.end()) return known->second;
     std::string engine, type;
-    sql_.run("SELECT engine, table_type FROM information_schema.tables WHERE table_schema = " + sql_text(schema) +
-                 " AND table_name = " + sql_text(table),
-             &engine, &type);
+    if (!sql_.run("SELECT engine, table_type FROM information_schema.tables WHERE table_schema = " + sql_text(schema) +
+                      " AND table_name = " + sql_text(table),
+                  &engine, &type)) {
+      error_ = sql_.error();
+      return knows_tables_ = false;
+    }
     const bool ours = engine == "Millpond" && type != "SEQUENCE";
     ours_[{schema, table}] = ours;
     return ours;
   }
 
-  SqlConnection sql_;
-  std::map<std::pair<std::string, std::string>, bool> ours_;
   static std::string base64(const std::string &bytes) {
     std::string text(my_base64_needed_encoded_length(static_cast<int>(bytes.size())), 0);
     my_base64_encode(bytes.data(), bytes.size(), text.data());
@@ -164,6 +169,9 @@ class Repeater {
     return text;
   }
 
+  SqlConnection sql_;
+  std::map<std::pair<std::string, std::string>, bool> ours_;
+  bool knows_tables_ = true;
   std::string error_;
   size_t repeated_ = 0;
 };

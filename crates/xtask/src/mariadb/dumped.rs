@@ -5,7 +5,7 @@ use super::hardships::refused;
 use super::load::{self, Killed, TABLES};
 use super::replicas::compare;
 use super::server::{self, Server};
-use super::steps::expect;
+use super::steps::{expect, run_file};
 use super::{make_dir, output, sql};
 use std::fs::File;
 use std::path::Path;
@@ -87,17 +87,6 @@ fn position_of(dump: &str) -> Option<(&str, &str)> {
     let file = after("MASTER_LOG_FILE='")?.split('\'').next()?;
     let position = after("MASTER_LOG_POS=")?.split(';').next()?;
     Some((file, position))
-}
-
-fn run_file(server: &Server, file: &Path) -> Result<(), String> {
-    let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let mut client = server.client();
-    let done = client.arg("--binary-mode").stdin(input).stdout(Stdio::null()).output();
-    let done = done.map_err(|e| format!("cannot start a client: {e}"))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&done.stderr))),
-    }
 }
 
 #[cfg(test)]

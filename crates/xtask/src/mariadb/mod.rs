@@ -9,6 +9,7 @@
 //! `millpond` that need a server, also against another [`release`], [`serve`] those of its
 //! dashboard; [`steps`] is what these share; [`own_load`] measures what the program costs a server.
 //! [`kills`], [`binlog_kills`] and [`mod@cuts`] end servers under load, the last by power cuts.
+//! [`restart`] measures how soon a killed one commits again.
 //! [`mod@topologies`] sets up replication in many ways, and measures how fast a replica applies.
 //! [`suites`] runs MariaDB's suites for storage engines, [`adapted`] runs its other tests with
 //! InnoDB and with Millpond, [`programs`] does so with the tests of programs that use a database,
@@ -40,6 +41,7 @@ mod release;
 mod repeated;
 mod replicas;
 mod reports;
+mod restart;
 mod serve;
 mod server;
 mod sessions;
@@ -102,6 +104,8 @@ pub(crate) enum Command {
     Replicas(replicas::Args),
     /// Measure how fast a replica applies writes, with Millpond and with InnoDB
     ApplyRate(topologies::rate::Args),
+    /// Measure how soon a killed server commits again, with Millpond and with InnoDB
+    RestartTime(restart::Args),
     /// Measure what `serve` and `collect` cost a server
     OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
@@ -127,6 +131,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Cuts(args) => cuts::run(&args),
         Command::Replicas(args) => replicas::run(&args),
         Command::ApplyRate(args) => topologies::rate::run(&args),
+        Command::RestartTime(args) => restart::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Proof(proof) => build().and_then(|_| proof.run()),

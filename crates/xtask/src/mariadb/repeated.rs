@@ -5,7 +5,7 @@
 //! durable.
 
 use super::server::{self, Server};
-use super::steps::expect;
+use super::steps::{expect, try_until, until};
 use super::{make_dir, output, sql};
 use std::path::Path;
 use std::process::Command;
@@ -64,7 +64,19 @@ impl Engine<'_> {
 }
 
 fn kill(server: &Server) -> Result<(), String> {
-    output(Command::new("kill").args(["-9", &server.process()?])).map(drop)
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    ended(server)
+}
+
+/// Waits for the end of a server's process, which somebody kills.
+fn ended(server: &Server) -> Result<(), String> {
+    let process = Path::new("/proc").join(server.process()?);
+    until("the end of a killed server", || !process.exists())
+}
+
+/// Returns the expression of a figure of Millpond's.
+fn figure(name: &str) -> String {
+    format!("(SELECT value FROM information_schema.MILLPOND_METRICS WHERE name = '{name}')")
 }
 
 /// Returns all rows of all tables, and what CHECK TABLE says of them.
@@ -133,8 +145,6 @@ fn altered(server: &Server) -> Result<(), String> {
     let name = "test.altered";
     let table = "(id INT PRIMARY KEY, v VARCHAR(10), e ENUM('a')) ENGINE=Millpond";
     sql(server, &format!("CREATE TABLE {name} {table}"))?;
-    let figure =
-        |name: &str| format!("(SELECT value FROM information_schema.MILLPOND_METRICS WHERE name = '{name}')");
     let (end, durable) = (figure("current_lsn"), figure("durable_lsn"));
     for (n, change) in
         ["MODIFY v VARCHAR(200)", "MODIFY e ENUM('a', 'b')", "RENAME COLUMN v TO w", "COMMENT 'x'"]
@@ -174,9 +184,10 @@ fn killed_meanwhile(engine: &Engine<'_>, changed: &str) -> Result<(), String> {
         let watcher =
             ["timeout", "--signal=KILL", &format!("{}.{:03}", ms / 1000, ms % 1000)].map(str::to_owned);
         let log = ["--log-bin=binlog", "--server-id=1", "--sync-binlog=1"];
-        // It may have started by then.
-        let _ = server::start_under(&watcher, engine.dir, LIFE, &log);
-        std::thread::sleep(Duration::from_millis(500));
+        // A server that was quicker is killed a moment later.
+        if let Ok(server) = server::start_under(&watcher, engine.dir, LIFE, &log) {
+            ended(&server)?;
+        }
     }
     let server = engine.start(&[])?;
     same("repeated after kills", changed, &picture(&server)?)?;
@@ -238,6 +249,7 @@ fn removed_by_the_server(engine: &Engine<'_>) -> Result<(), String> {
 /// may change while the server runs.
 fn at_rest(engine: &Engine<'_>) -> Result<(), String> {
     let value = |n: u8| format!("SET GLOBAL millpond_flush_log_at_trx_commit = {n}");
+    let end = format!("SELECT {}", figure("current_lsn"));
     for option in ["--millpond-flush-log-at-trx-commit=2", "--rpl-semi-sync-master-enabled=ON"] {
         let server = engine.start(&[option])?;
         sql(&server, "INSERT INTO test.numbered (v) VALUES (10)")?;
@@ -249,7 +261,8 @@ fn at_rest(engine: &Engine<'_>) -> Result<(), String> {
             return Err(format!("with {option} something is repeated"));
         }
         sql(&server, &format!("{}; INSERT INTO test.numbered (v) VALUES (11)", value(2)))?;
-        std::thread::sleep(Duration::from_secs(2));
+        let durable = format!("SELECT {} >= {}", figure("durable_lsn"), sql(&server, &end)?.trim());
+        try_until("the log's own sync", || Ok(sql(&server, &durable)?.trim() == "1"))?;
         kill(&server)?;
         server::start(engine.dir, LIFE, &[])?;
         server::stop(engine.dir)?;

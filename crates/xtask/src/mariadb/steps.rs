@@ -1,11 +1,13 @@
 //! Steps that the tests with a live server share: they build the program, wait, and compare what
 //! was said with what was wanted.
 
+use super::server::Server;
 use super::{output, target};
 use crate::ci::cargo_program;
 use crate::root;
-use std::path::PathBuf;
-use std::process::Command;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long something may take before it counts as stuck.
@@ -41,6 +43,17 @@ pub(super) fn build_program(profile: Profile) -> Result<PathBuf, String> {
 /// Checks that a text contains another.
 pub(super) fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
     if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+/// Gives a client the statements of a file, with all the bytes that strings have there.
+pub(super) fn run_file(server: &Server, file: &Path) -> Result<(), String> {
+    let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let done = server.client().arg("--binary-mode").stdin(input).stdout(Stdio::null()).output();
+    let done = done.map_err(|e| format!("cannot start a client: {e}"))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&done.stderr))),
+    }
 }
 
 /// Waits until `done` says so.

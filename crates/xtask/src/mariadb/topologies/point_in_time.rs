@@ -2,12 +2,11 @@
 //! before.
 
 use super::super::server::Server;
-use super::super::steps::expect;
+use super::super::steps::{expect, run_file};
 use super::super::{output, write};
 use super::group::{Group, Setting};
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Before the dump, between it and the mistake, and behind the mistake.
 const BEFORE: &str = "CREATE DATABASE test; USE test; \
@@ -94,16 +93,6 @@ fn position_of_drop(text: &str) -> Result<String, String> {
         }
     }
     Err("the binary log has no DROP TABLE".to_owned())
-}
-
-fn run_file(server: &Server, file: &Path) -> Result<(), String> {
-    let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let done = server.client().arg("--binary-mode").stdin(input).stdout(Stdio::null()).output();
-    let done = done.map_err(|e| format!("cannot start a client: {e}"))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&done.stderr))),
-    }
 }
 
 #[cfg(test)]

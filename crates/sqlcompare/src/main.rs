@@ -2,9 +2,9 @@
 //!
 //! [`generate`] makes cases from seeds, [`world`] runs each statement in two databases at the same
 //! moment, [`answer`] compares, [`permitted`], [`locks`] and [`by_plan`] list the differences that
-//! are right, [`minimise`] shortens a case that shows another one. [`collations`] compares the
-//! order of strings, [`tpch`] the plans of TPC-H's queries. `cargo xtask mariadb compare` starts
-//! the server.
+//! are right, [`replica`] compares a replica of the server with it, [`minimise`] shortens a case
+//! that shows another one. [`collations`] compares the order of strings, [`tpch`] the plans of
+//! TPC-H's queries. `cargo xtask mariadb compare` starts the server.
 
 mod answer;
 mod by_plan;
@@ -16,6 +16,7 @@ mod locks;
 mod minimise;
 mod permitted;
 mod plan;
+mod replica;
 mod run;
 mod session;
 mod strings;
@@ -57,6 +58,9 @@ enum Command {
         /// How many findings end the run
         #[arg(long, default_value_t = 5)]
         findings: u64,
+        /// The socket of a replica of the server, whose tables are compared after each case
+        #[arg(long)]
+        replica: Option<PathBuf>,
     },
     /// Compare all collations, by generated strings in indexes of all kinds
     Collations {
@@ -96,9 +100,9 @@ fn main() -> ExitCode {
     };
     let socket = cli.socket;
     let done = match cli.command {
-        Command::Statements { seed, statements, seconds, case, findings } => {
+        Command::Statements { seed, statements, seconds, case, findings, replica } => {
             let limit = Duration::from_secs(seconds);
-            run::run(&run::Plan { socket, seed, statements, limit, only: case, findings })
+            run::run(&run::Plan { socket, seed, statements, limit, only: case, findings, replica })
         }
         Command::Collations { seed, seconds, like, share } => {
             let limit = Duration::from_secs(seconds);

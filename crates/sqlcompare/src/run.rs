@@ -6,7 +6,8 @@ use crate::generate;
 use crate::locks;
 use crate::minimise::shortest;
 use crate::permitted;
-use crate::world::World;
+use crate::replica;
+use crate::world::{MILLPOND, World};
 use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) only: Option<u64>,
     /// How many findings end the run.
     pub(crate) findings: u64,
+    /// The socket of a replica.
+    pub(crate) replica: Option<PathBuf>,
 }
 
 /// How a case went.
@@ -57,6 +60,19 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
             findings += 1;
             println!("== case {number} of seed {} differs", plan.seed);
             report(&plan.socket, &steps, &difference);
+        }
+        if let Some(replica) = &plan.replica {
+            let differ =
+                replica::compare(&plan.socket, replica).map_err(|e| format!("case {number}: {e}"))?;
+            for found in differ {
+                if found.engine != MILLPOND {
+                    *permitted.entry(replica::OF_STATEMENTS).or_default() += 1;
+                    continue;
+                }
+                findings += 1;
+                println!("== after case {number} of seed {} the replica's tables differ", plan.seed);
+                println!("{}{}", found.what, script(&steps));
+            }
         }
         if plan.only.is_some() {
             break;

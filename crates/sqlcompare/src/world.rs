@@ -11,7 +11,8 @@ use std::io::Result;
 use std::path::{Path, PathBuf};
 
 /// The databases and their engines.
-const SIDES: [(&str, &str); 2] = [("cmp_innodb", "InnoDB"), ("cmp_millpond", "Millpond")];
+pub(crate) const SIDES: [(&str, &str); 2] = [("cmp_innodb", "InnoDB"), ("cmp_millpond", MILLPOND)];
+pub(crate) const MILLPOND: &str = "Millpond";
 
 /// Numbers and beginnings of warnings that say nothing of the statement: a note beside the error
 /// of one that sorts, which is the plan's choice, and warnings that the server's statistics tables

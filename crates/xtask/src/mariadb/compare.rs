@@ -2,15 +2,18 @@
 
 use super::make_dir;
 use super::server::{self, Server};
-use super::smoke::definitions_fit;
+use super::smoke::{definitions_fit, in_own_directory};
+use super::topologies;
 use crate::root;
 use clap::Args as ClapArgs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 /// The server ends by itself this long after the comparison should have ended.
 const GRACE: Duration = Duration::from_secs(1800);
+/// Statements that are compared on a server with a replica, where that is one check of many.
+const FEW: u32 = 2_000;
 /// Nothing here has to survive the machine.
 const OPTIONS: [&str; 5] = [
     "--innodb-flush-log-at-trx-commit=0",
@@ -35,6 +38,9 @@ pub(crate) struct Args {
     /// Only this case of the seed
     #[arg(long)]
     pub(super) case: Option<u64>,
+    /// With a binary log and a replica, whose tables are compared after each case
+    #[arg(long, conflicts_with = "replay")]
+    pub(super) replica: bool,
     /// Instead, a script that a finding printed
     #[arg(long)]
     pub(super) replay: Option<PathBuf>,
@@ -99,7 +105,24 @@ pub(super) fn statements(args: &Args) -> Result<(), String> {
         ],
     };
     words.extend(args.case.map(|case| format!("--case={case}")));
+    if args.replica {
+        return in_own_directory(|dir| beside_a_replica(dir, &words));
+    }
     run(&words, Duration::from_secs(args.seconds) + GRACE)
+}
+
+/// Runs the program against a server with a replica.
+fn beside_a_replica(dir: &Path, words: &[String]) -> Result<(), String> {
+    topologies::beside::with_replica(dir, &OPTIONS, |server, replica| {
+        let replica = format!("--replica={}", replica.socket.display());
+        program(server, &[words, &[replica]].concat()).and_then(|()| definitions_fit(server))
+    })
+}
+
+/// Compares a few random statements on a server with a replica.
+pub(super) fn few_beside_a_replica(dir: &Path) -> Result<(), String> {
+    let words = ["statements".to_owned(), format!("--statements={FEW}")];
+    beside_a_replica(dir, &words)
 }
 
 /// Runs the program against a server of its own.

@@ -7,7 +7,7 @@ use super::binlog_kills::{self, TABLES};
 use super::server::{self, Server};
 use super::smoke::in_own_directory;
 use super::steps::try_until;
-use super::{build, is_root, make_dir, output, sql};
+use super::{build_for_tests, is_root, make_dir, output, sql};
 use base::prng::Prng;
 use cuts::{Left, Moment, Mounted, NewFiles, Policy, Syncs};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     if let Some(why) = cuts::unavailable() {
         return Err(why);
     }
-    build()?;
+    build_for_tests()?;
     in_own_directory(|dir| {
         let cutting = Cutting::new(&dir.join("cuts"), args.seed, args.sync_binlog)?;
         let rows = cutting.run(args.cuts)?;

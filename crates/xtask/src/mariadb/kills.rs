@@ -4,7 +4,7 @@ use super::binlog_kills;
 use super::server::{self, Server};
 use super::smoke::{compare_indexes, in_own_directory, sysbench_command};
 use super::steps::try_until;
-use super::{build, make_dir, output, sql};
+use super::{build_for_tests, make_dir, output, sql};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -40,7 +40,7 @@ enum When {
 
 /// Kills a server again and again.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build()?;
+    build_for_tests()?;
     in_own_directory(|dir| {
         make_dir(dir)?;
         let place = dir.join("server");

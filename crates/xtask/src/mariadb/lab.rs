@@ -78,10 +78,10 @@ struct Lab<'l> {
 
 /// Runs all cases, in a directory of their own.
 pub(super) fn run_alone(args: &Args) -> Result<(), String> {
-    if args.server.is_none() {
-        super::build()?;
+    match args.server {
+        None => super::build_for_tests()?,
+        Some(_) => install(&FOR_TESTS)?,
     }
-    install(&FOR_TESTS)?;
     in_own_directory(|dir| run(dir, args))
 }
 

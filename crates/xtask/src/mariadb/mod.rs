@@ -120,12 +120,14 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test { hardship: Some(part), .. } => build().and_then(|_| smoke::run_hardships(&part)),
-        Command::Test { script: Some(name), .. } => build().and_then(|_| smoke::run_script(&name)),
-        Command::Test { only, all, script: None, hardship: None } => {
-            build().and_then(|_| test(only, if all { Amount::All } else { Amount::Share }))
+        Command::Test { hardship: Some(part), .. } => {
+            build_for_tests().and_then(|()| smoke::run_hardships(&part))
         }
-        Command::Pictures => build().and_then(|_| smoke::pictures()),
+        Command::Test { script: Some(name), .. } => build_for_tests().and_then(|()| smoke::run_script(&name)),
+        Command::Test { only, all, script: None, hardship: None } => {
+            build_for_tests().and_then(|()| test(only, if all { Amount::All } else { Amount::Share }))
+        }
+        Command::Pictures => build_for_tests().and_then(|()| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
         Command::Kills(args) => kills::run(&args),
         Command::Cuts(args) => cuts::run(&args),
@@ -133,8 +135,8 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::ApplyRate(args) => topologies::rate::run(&args),
         Command::RestartTime(args) => restart::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
-        Command::Bench(args) => build().and_then(|_| bench::run(&args)),
-        Command::Proof(proof) => build().and_then(|_| proof.run()),
+        Command::Bench(args) => build_for_tests().and_then(|()| bench::run(&args)),
+        Command::Proof(proof) => build_for_tests().and_then(|()| proof.run()),
     }
 }
 
@@ -162,6 +164,12 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
 fn sql(server: &server::Server, text: &str) -> Result<String, String> {
     let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
     Ok(said.trim().to_owned())
+}
+
+/// Builds the plugin for tests and measurements, with the programs that these use.
+fn build_for_tests() -> Result<(), String> {
+    packages::install(&packages::FOR_TESTS)?;
+    build().map(drop)
 }
 
 /// Builds the plugin, and returns its path.

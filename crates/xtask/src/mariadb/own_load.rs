@@ -5,7 +5,7 @@
 use super::server::{self, Server};
 use super::smoke::in_own_directory;
 use super::steps::{Profile, build_program, until};
-use super::{build, output};
+use super::{build_for_tests, output};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 /// Measures a server without the program, with `serve` and with `collect`.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build()?;
+    build_for_tests()?;
     let program = build_program(Profile::Release)?;
     in_own_directory(|dir| {
         let place = dir.join("server");

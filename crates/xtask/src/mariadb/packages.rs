@@ -18,8 +18,9 @@ pub(super) const FOR_BUILDING: [&str; 7] = [
     "ca-certificates",
 ];
 
-/// What `mariadb test` needs besides.
-pub(super) const FOR_TESTS: [&str; 2] = ["sysbench", "openssl"];
+/// What tests and measurements need besides: `mariadb-client` has `mariadb-binlog` and
+/// `mariadb-dump`.
+pub(super) const FOR_TESTS: [&str; 3] = ["sysbench", "openssl", "mariadb-client"];
 
 /// Installs what is missing of `packages`; that needs root.
 pub(super) fn install(packages: &[&str]) -> Result<(), String> {

@@ -3,7 +3,7 @@
 
 use super::load::{self, Killed};
 use super::server::{self, Server};
-use super::{build, make_dir, output, sql};
+use super::{build_for_tests, make_dir, output, sql};
 use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -94,7 +94,7 @@ struct Case {
 
 /// Runs what was asked for.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build()?;
+    build_for_tests()?;
     let modes = args.mode.map_or_else(|| Mode::value_variants().to_vec(), |mode| vec![mode]);
     let three = [Engines::Both, Engines::Primary, Engines::Replica];
     let engines = args.engines.map_or_else(|| three.to_vec(), |one| vec![one]);

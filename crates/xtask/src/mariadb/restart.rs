@@ -6,11 +6,10 @@
 //! killed. The time goes from the exec of the new one to the end of the first UPDATE of a row of
 //! those tables. The files are in the page cache. Beside it stands the same time after a shutdown.
 
-use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
 use super::smoke::{in_own_directory, sysbench_command};
 use super::steps::{try_until_within, until};
-use super::{build, make_dir, output, sql};
+use super::{build_for_tests, make_dir, output, sql};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,8 +45,7 @@ pub(crate) struct Args {
 
 /// Measures, and prints.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    install(&FOR_TESTS)?;
-    build()?;
+    build_for_tests()?;
     in_own_directory(|dir| {
         make_dir(dir)?;
         let mut ratios = Vec::new();

@@ -8,7 +8,6 @@
 
 use super::hardships;
 use super::lab;
-use super::packages::{FOR_TESTS, install};
 use super::serve;
 use super::server::{self, Server};
 use super::sessions;
@@ -61,7 +60,6 @@ pub(crate) enum Part {
 
 /// Runs all tests, or only a part, against servers of their own.
 pub(super) fn run(only: Option<Part>) -> Result<(), String> {
-    install(&FOR_TESTS)?;
     in_own_directory(|dir| {
         in_one_server(dir, only)?;
         let runs = |part| only.is_none_or(|only| only == part);

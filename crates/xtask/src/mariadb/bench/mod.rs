@@ -20,7 +20,7 @@ mod syncs;
 mod sysbench;
 mod workloads;
 
-use super::packages::{FOR_TESTS, install};
+use super::packages::install;
 use super::server::{self, Server};
 use super::{make_dir, output, target};
 use report::{Row, Value};
@@ -170,7 +170,6 @@ impl Size {
 
 /// Runs the workloads, prints a table of their figures and writes them as JSON.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    install(&FOR_TESTS)?;
     if args.sync_delay.is_some() {
         install(&[syncs::PACKAGE])?;
     }

@@ -4,6 +4,7 @@
 //! Most of them have a primary and a replica, and share them. The others start servers of their
 //! own.
 
+pub(super) mod beside;
 mod failover;
 mod forms;
 mod group;
@@ -50,12 +51,14 @@ enum Pace {
 }
 
 /// All checks.
-const CHECKS: [(&str, Pace, Check); 13] = [
+const CHECKS: [(&str, Pace, Check); 15] = [
     ("row-images", Pace::Quick, Check::Pair(forms::row_images)),
     ("compressed", Pace::Quick, Check::Pair(forms::compressed)),
     ("temporary-tables", Pace::Quick, Check::Pair(forms::temporary_tables)),
     ("filtered", Pace::Quick, Check::Pair(sources::filtered)),
+    ("sysbench", Pace::Quick, Check::Pair(beside::sysbench)),
     ("delayed", Pace::Quick, Check::Pair(sources::delayed)),
+    ("statements", Pace::Quick, Check::Own(beside::statements)),
     ("encrypted", Pace::Slow, Check::Own(forms::encrypted)),
     ("multi-source", Pace::Slow, Check::Own(sources::multi_source)),
     ("point-in-time", Pace::Quick, Check::Own(point_in_time::restored)),

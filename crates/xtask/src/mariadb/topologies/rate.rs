@@ -4,10 +4,9 @@
 //! all of them, its appliers start, and the time is taken until they have ended. The engines take
 //! turns. Both servers have both engines, and every commit is synced, in the binary logs too.
 
-use super::super::packages::{FOR_TESTS, install};
 use super::super::smoke::{in_own_directory, sysbench_command};
 use super::super::steps::try_until;
-use super::super::{build, output};
+use super::super::{build_for_tests, output};
 use super::group::{Group, Setting};
 use std::time::Instant;
 
@@ -37,8 +36,7 @@ pub(crate) struct Args {
 
 /// Measures, and prints.
 pub(in super::super) fn run(args: &Args) -> Result<(), String> {
-    install(&FOR_TESTS)?;
-    build()?;
+    build_for_tests()?;
     in_own_directory(|dir| {
         let setting = Setting { dir: dir.to_owned(), engine: "Millpond".to_owned() };
         let memory =

@@ -5,13 +5,16 @@ use crate::client::Client;
 use crate::world::SIDES;
 use std::io::{Error, Result};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Why InnoDB's tables may differ on the replica.
 pub(crate) const OF_STATEMENTS: &str = "On a replica InnoDB's table differs: with binlog_format=MIXED its changes are \
-    logged as statements, which may do something else there; Millpond's are logged as rows";
+    logged as statements, which may do something else there or fail; Millpond's are logged as rows";
 
-/// How long the replica may take for a case, in seconds.
-const PATIENCE: u32 = 60;
+/// How long the replica may take for a case.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The column of SHOW SLAVE STATUS.
+const LAST_SQL_ERROR: usize = 37;
 
 /// What of a side's tables is not the same.
 pub(crate) struct Differs {
@@ -24,13 +27,17 @@ pub(crate) struct Differs {
 pub(crate) fn compare(server: &Path, replica: &Path) -> Result<Vec<Differs>> {
     let (mut server, mut replica) = (Client::connect(server)?, Client::connect(replica)?);
     let position = text(&rows(&mut server, "SELECT @@gtid_binlog_pos")?, 0);
-    let reached = rows(&mut replica, &format!("SELECT MASTER_GTID_WAIT('{position}', {PATIENCE})"))?;
-    if text(&reached, 0) != "0" {
-        let status = rows(&mut replica, "SHOW SLAVE STATUS")?;
-        let status: Vec<String> = (0..status.first().map_or(0, Vec::len)).map(|n| text(&status, n)).collect();
-        return Err(Error::other(format!("the replica does not reach {position}: {}", status.join(" | "))));
-    }
     let mut differ = Vec::new();
+    while let Some(error) = stops_before(&mut replica, &position)? {
+        // The error has the statement's database.
+        let (database, engine) = SIDES[0];
+        if !error.contains(database) {
+            return Err(Error::other(format!("the replica does not reach {position}: {error}")));
+        }
+        differ.push(Differs { engine, what: error });
+        rows(&mut replica, "SET GLOBAL sql_slave_skip_counter = 1")?;
+        rows(&mut replica, "START SLAVE")?;
+    }
     for (database, engine) in SIDES {
         let contents = [contents(&mut server, database)?, contents(&mut replica, database)?];
         let [here, there] = contents;
@@ -39,6 +46,21 @@ pub(crate) fn compare(server: &Path, replica: &Path) -> Result<Vec<Differs>> {
         }
     }
     Ok(differ)
+}
+
+/// Waits until the replica has applied what the server has logged up to a position. Returns its
+/// error if it does not come so far.
+fn stops_before(replica: &mut Client, position: &str) -> Result<Option<String>> {
+    let began = Instant::now();
+    let wait = format!("SELECT MASTER_GTID_WAIT('{position}', 0.5)");
+    while text(&rows(replica, &wait)?, 0) != "0" {
+        let status = rows(replica, "SHOW SLAVE STATUS")?;
+        let error = text(&status, LAST_SQL_ERROR);
+        if !error.is_empty() || began.elapsed() > PATIENCE {
+            return Ok(Some(if error.is_empty() { "it is too slow".to_owned() } else { error }));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the checksums of a database's tables and how many rows they have, each in a line.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(3 * 3600);
-/// How long the replica may take to have what the primary has, once that gets no load.
-const PATIENCE_SECONDS: u32 = 300;
+/// How long the replica may stand still before it has what the primary has, once that gets no load.
+/// One thread applies for minutes what many clients have written.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is looked whether the replica goes on.
 const LOOK: Duration = Duration::from_millis(500);
 const APPLIERS: u32 = 4;
@@ -253,11 +254,14 @@ impl Pair {
     /// Waits until the replica has all that the primary has. Returns how many transactions that is.
     fn catch_up(&self) -> Result<u64, String> {
         let position = sql(self.server(PRIMARY)?, "SELECT @@gtid_binlog_pos")?;
-        let began = Instant::now();
+        let (mut applied, mut moved) = (String::new(), Instant::now());
         let wait = format!("SELECT MASTER_GTID_WAIT('{position}', 2)");
         while sql(self.server(REPLICA)?, &wait)? != "0" {
             self.check_replica()?;
-            if began.elapsed() > Duration::from_secs(PATIENCE_SECONDS.into()) {
+            let now = sql(self.server(REPLICA)?, "SELECT @@gtid_slave_pos")?;
+            if now != applied {
+                (applied, moved) = (now, Instant::now());
+            } else if moved.elapsed() > PATIENCE {
                 let found = sql(self.server(REPLICA)?, "SELECT @@gtid_slave_pos; SHOW PROCESSLIST")?;
                 return Err(format!("the replica does not reach {position}: {found}"));
             }

@@ -6,7 +6,7 @@
 //! Each transaction inserts a row and counts it in another table. Some of them insert the row into
 //! a table of InnoDB too. The binary log names the statements.
 
-use super::kills::{self, TurnDurability};
+use super::kills::TurnDurability;
 use super::server::{self, Server};
 use super::{make_dir, output, sql, write};
 use std::collections::BTreeSet;
@@ -19,6 +19,8 @@ const LIFE: Duration = Duration::from_secs(1800);
 const CLIENTS: u32 = 16;
 /// Clients whose transactions have an InnoDB table too.
 pub(super) const OF_BOTH: u32 = 4;
+/// How often the tests kill a server: two minutes.
+const KILLS: u32 = 50;
 /// More than a client runs before the kill.
 const TRANSACTIONS: u32 = 20_000;
 /// The binary log begins a new file after so many bytes: the server asks the engines then which
@@ -223,7 +225,7 @@ impl Client {
 /// The test: a killed server has in its tables what its binary log has.
 pub(super) fn killed(dir: &Path) -> Result<(), String> {
     make_dir(dir)?;
-    kill_in_a_row(dir, kills::FEW).map(drop)
+    kill_in_a_row(dir, KILLS).map(drop)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
 /// How often the tests kill a server: once with each durability.
-pub(super) const FEW: u32 = 4;
+const FEW: u32 = 4;
 /// Of many kills each tenth is followed by a look at all rows.
 const LOOKS: u32 = 10;
 /// The longest time from a start to a kill, of many.

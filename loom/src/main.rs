@@ -9,6 +9,7 @@
 extern crate self as vfs;
 
 mod buffer;
+mod decided;
 #[path = "../../crates/millpond/src/lock/mod.rs"]
 mod lock;
 mod locks;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
     let only = ONLY.get_or_init(|| cli.name.unwrap_or_default());
     buffer::models();
     log::models();
+    decided::models();
     locks::models();
     users::models();
     mvcc::models();

@@ -262,7 +262,8 @@ fn snapshot_models() {
         committer.join().unwrap();
         reader.join().unwrap();
     });
-    for (name, numbers) in [("in different stripes", [0, 1]), ("in one stripe and the overflow list", [0, 0])] {
+    for (name, numbers) in [("in different stripes", [0, 1]), ("in one stripe and the overflow list", [0, 0])]
+    {
         model(&format!("snapshots: two {name}, a horizon that moves"), 3, move || {
             let all = Arc::new((Snapshots::default(), AtomicU64::new(10), AtomicU64::new(0)));
             let readers = numbers.map(|number| {

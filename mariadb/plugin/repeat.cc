@@ -73,8 +73,9 @@ class Repeater {
   // Returns false on an error, which the server's log has then.
   bool repeat() {
     if (!sql_.connect()) return failed("no connection to the server itself", std::string());
-    // Settings of the server that new connections get. Savepoints have names in UTF-8.
-    for (const char *statement : {"SET NAMES utf8mb4", "SET SESSION max_statement_time = 0",
+    // Settings of the server that new connections get. Savepoints have names in UTF-8, and texts here are
+    // quoted with backslashes.
+    for (const char *statement : {"SET SESSION sql_mode = ''", "SET NAMES utf8mb4", "SET SESSION max_statement_time = 0",
                                   "SET SESSION completion_type = NO_CHAIN", "SET SESSION tx_read_only = OFF"}) {
       if (!sql_.run(statement)) return failed(sql_.error(), std::string());
     }

@@ -125,7 +125,7 @@ void Handler::note_changes(bool always) {
 }
 
 void Handler::tell_counts() {
-  if (counts_.sum() == 0 || table_ == nullptr) return;
+  if (counts_.is_empty() || table_ == nullptr) return;
   table_->memory()->counts.add(thd_get_thread_id(ha_thd()), counts_);
   counts_ = RowCounts();
 }

@@ -198,6 +198,7 @@ class Handler final : public handler {
   int change_now();
   int change_row();
   int bulk_error_of(int result);
+  int add_in_bulk(const Entry &entry);
   int check_key_lengths();
   int count_duplicate();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);

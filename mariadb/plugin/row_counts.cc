@@ -18,6 +18,7 @@ void SharedRowCounts::add(my_thread_id thread, const RowCounts &more) {
   add_to(part.updated, more.updated);
   add_to(part.deleted, more.deleted);
   add_to(part.read, more.read);
+  add_to(part.redo_bytes, more.redo_bytes);
 }
 
 RowCounts SharedRowCounts::get() const {
@@ -27,6 +28,7 @@ RowCounts SharedRowCounts::get() const {
     all.updated += part.updated.load(std::memory_order_relaxed);
     all.deleted += part.deleted.load(std::memory_order_relaxed);
     all.read += part.read.load(std::memory_order_relaxed);
+    all.redo_bytes += part.redo_bytes.load(std::memory_order_relaxed);
   }
   return all;
 }

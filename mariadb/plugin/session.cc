@@ -112,6 +112,7 @@ int Session::begin() {
   changed_rows_.store(0, std::memory_order_relaxed);
   logged_rows_ = changed_bytes_ = 0;
   repeatable_ = true;
+  if (!savepoints_.empty()) cut_savepoints(savepoints_.begin(), savepoints_.end());
   started_.store(time(nullptr), std::memory_order_relaxed);
   return 0;
 }
@@ -132,7 +133,8 @@ std::vector<Session::Shown> Session::running() {
     const size_t bytes = thd_query_safe(session->thd_, statement, sizeof statement);
     shown.push_back({thd_get_thread_id(session->thd_), millpond_txn_is_waiting(session->txn_) != 0, started,
                      session->changed_rows_.load(std::memory_order_relaxed),
-                     session->isolation_.load(std::memory_order_relaxed), std::string(statement, bytes),
+                     session->isolation_.load(std::memory_order_relaxed),
+                     session->savepoint_count_.load(std::memory_order_relaxed), std::string(statement, bytes),
                      thd_charset(session->thd_)});
   }
   return shown;
@@ -339,13 +341,30 @@ int Session::set_savepoint(Savepoint *savepoint) {
   if (!running_) return HA_ERR_NO_SAVEPOINT;
   savepoint->changed_rows = changed_rows_.load(std::memory_order_relaxed);
   savepoint->logged_rows = logged_rows_;
-  return reported(server_error(thd_, millpond_savepoint_set(txn_, &savepoint->place)));
+  if (int error = reported(server_error(thd_, millpond_savepoint_set(txn_, &savepoint->place)))) return error;
+  savepoint->number = ++last_savepoint_;
+  savepoints_.push_back(savepoint->number);
+  savepoint_count_.store(savepoints_.size(), std::memory_order_relaxed);
+  return 0;
 }
 
 int Session::rollback_to(const Savepoint *savepoint) {
   if (!running_) return HA_ERR_NO_SAVEPOINT;
   take_back(savepoint->changed_rows, savepoint->logged_rows);
+  cut_savepoints(std::upper_bound(savepoints_.begin(), savepoints_.end(), savepoint->number), savepoints_.end());
   return reported(server_error(thd_, millpond_savepoint_rollback(txn_, &savepoint->place)));
+}
+
+// RELEASE SAVEPOINT ends the later ones too. SAVEPOINT with a name that is there ends that one alone.
+void Session::release_savepoint(const Savepoint *savepoint) {
+  const auto from = std::lower_bound(savepoints_.begin(), savepoints_.end(), savepoint->number);
+  if (from == savepoints_.end() || *from != savepoint->number) return;
+  cut_savepoints(from, thd_sql_command(thd_) == SQLCOM_SAVEPOINT ? from + 1 : savepoints_.end());
+}
+
+void Session::cut_savepoints(std::vector<uint64_t>::iterator from, std::vector<uint64_t>::iterator to) {
+  savepoints_.erase(from, to);
+  savepoint_count_.store(savepoints_.size(), std::memory_order_relaxed);
 }
 
 namespace {
@@ -377,8 +396,11 @@ bool savepoint_can_release_mdl(handlerton *, THD *thd) {
   return session == nullptr || !session->has_locks();
 }
 
-// Savepoints need no release: the memory is the server's, the engine keeps positions.
-int savepoint_release(handlerton *, THD *, void *) { return 0; }
+// The memory is the server's, and the engine keeps positions.
+int savepoint_release(handlerton *, THD *thd, void *savepoint) {
+  if (Session *session = Session::existing(thd)) session->release_savepoint(static_cast<Session::Savepoint *>(savepoint));
+  return 0;
+}
 
 int close_connection(handlerton *, THD *thd) {
   if (Session *session = Session::existing(thd)) session->end();

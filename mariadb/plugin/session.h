@@ -46,9 +46,11 @@ class Session {
     millpond_savepoint place;
     ulonglong changed_rows;  // Of the transaction by then.
     ulonglong logged_rows;
+    uint64_t number;
   };
   int set_savepoint(Savepoint *savepoint);
   int rollback_to(const Savepoint *savepoint);
+  void release_savepoint(const Savepoint *savepoint);
 
   // Commits a transaction that is not this session's: the change of a sequence. It is durable when
   // the session's transaction is.
@@ -97,6 +99,7 @@ class Session {
     time_t started;
     ulonglong changed_rows;
     uint isolation;         // An enum_tx_isolation.
+    size_t savepoints;
     std::string statement;  // The beginning of what runs now; empty if nothing does, or nobody can tell.
     CHARSET_INFO *charset;  // Its character set.
   };
@@ -125,6 +128,7 @@ class Session {
   uint durability_of_commit() const;
   bool can_be_repeated() const;
   void take_back(ulonglong changed_rows, ulonglong logged_rows);
+  void cut_savepoints(std::vector<uint64_t>::iterator from, std::vector<uint64_t>::iterator to);
   void drop_temporary();
   void set_ended();
 
@@ -151,6 +155,9 @@ class Session {
   ulonglong changed_bytes_ = 0;   // Of the changed rows.
   bool repeatable_ = true;        // The binary log has all changes so far.
   std::atomic<uint> isolation_{0};  // An enum_tx_isolation.
+  std::vector<uint64_t> savepoints_;  // The numbers of those that are there, ascending.
+  uint64_t last_savepoint_ = 0;
+  std::atomic<size_t> savepoint_count_{0};
 };
 
 // Puts the functions of transactions into the engine's entry.

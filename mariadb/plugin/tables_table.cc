@@ -23,10 +23,12 @@ ST_FIELD_INFO columns[] = {
     Show::Column("INDEX_PAGES", Show::ULonglong(), NOT_NULL),
     Show::Column("LONG_VALUE_PAGES", Show::ULonglong(), NOT_NULL),
     Show::Column("BYTES", Show::ULonglong(), NOT_NULL),
+    Show::Column("FREE_BYTES", Show::ULonglong(), NOT_NULL),
     Show::Column("ROWS_INSERTED", Show::ULonglong(), NOT_NULL),
     Show::Column("ROWS_UPDATED", Show::ULonglong(), NOT_NULL),
     Show::Column("ROWS_DELETED", Show::ULonglong(), NOT_NULL),
     Show::Column("ROWS_READ", Show::ULonglong(), NOT_NULL),
+    Show::Column("REDO_BYTES", Show::ULonglong(), NOT_NULL),
     Show::Column("WRITE_CONFLICTS", Show::ULonglong(), NOT_NULL),
     Show::Column("LOCK_TIMEOUTS", Show::ULonglong(), NOT_NULL),
     Show::Column("DEADLOCKS", Show::ULonglong(), NOT_NULL),
@@ -35,7 +37,7 @@ ST_FIELD_INFO columns[] = {
 
 // The sizes of the trees of one table.
 struct Sizes {
-  ulonglong rows = 0, row_pages = 0, index_pages = 0, value_pages = 0, bytes = 0;
+  ulonglong rows = 0, row_pages = 0, index_pages = 0, value_pages = 0, bytes = 0, free_bytes = 0;
 
   // Adds a tree. Of one that has just been dropped there is nothing to add.
   void add(const std::string &tree, bool of_rows) {
@@ -47,6 +49,7 @@ struct Sizes {
       (of_rows ? row_pages : index_pages) += found.pages;
       value_pages += found.value_pages;
       bytes += (found.pages + found.value_pages) * found.page_bytes;
+      free_bytes += found.free_pages * found.page_bytes;
     }
     millpond_table_free(handle);
   }
@@ -61,10 +64,11 @@ bool put(InfoRow &row, const std::string &table, const Sizes &sizes) {
   const TreeNames names = names_of(bytes_of(table.data(), table.size()));
   row.text(names.schema).text(names.table).text_or_null(names.partition);
   row.number(sizes.rows).number(sizes.row_pages).number(sizes.index_pages).number(sizes.value_pages);
-  row.number(sizes.bytes);
+  row.number(sizes.bytes).number(sizes.free_bytes);
   const std::shared_ptr<TableMemory> memory = known_memory_of(table);
   const RowCounts counts = memory ? memory->counts.get() : RowCounts();
   row.number(counts.inserted).number(counts.updated).number(counts.deleted).number(counts.read);
+  row.number(counts.redo_bytes);
   row.number(memory ? memory->write_conflicts.load() : 0).number(memory ? memory->lock_timeouts.load() : 0);
   row.number(memory ? memory->deadlocks.load() : 0);
   return row.store();

@@ -75,6 +75,7 @@ ST_FIELD_INFO columns[] = {
     Show::Column("ISOLATION", Show::Varchar(16), NULLABLE),
     Show::Column("LOCKS", Show::ULonglong(), NOT_NULL),
     Show::Column("UNDO_BYTES", Show::ULonglong(), NOT_NULL),
+    Show::Column("SAVEPOINTS", Show::ULonglong(), NOT_NULL),
     Show::Column("XA_STATE", Show::Varchar(8), NULLABLE),
     Show::CEnd(),
 };
@@ -92,7 +93,7 @@ int fill(THD *thd, TABLE_LIST *tables, COND *) {
     row.number(connected ? session.changed_rows : found.changed_rows).number_or_null(found.transaction);
     row.text_or_null(session.statement, connected ? session.charset : system_charset_info);
     row.text_or_null(connected ? isolation_name(session.isolation) : "");
-    row.number(found.locks).number(found.undo_bytes).text_or_null(found.prepared ? "PREPARED" : "");
+    row.number(found.locks).number(found.undo_bytes).number(session.savepoints).text_or_null(found.prepared ? "PREPARED" : "");
     if (row.store()) return 1;
   }
   return 0;

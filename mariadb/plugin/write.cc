@@ -98,9 +98,7 @@ int Handler::change_row() {
   if (int error = check_key_lengths()) return error;
   if (!bulk_) return change_now();
   for (uint i = 0; i < entry_count_; i++) {
-    const Entry &entry = entries_[i];
-    int result = bulk_->add(entry.index, bytes_of(bytes_.data() + entry.key.at, entry.key.bytes),
-                            bytes_of(bytes_.data() + entry.value.at, entry.value.bytes));
+    const int result = add_in_bulk(entries_[i]);
     if (result == MILLPOND_RC_MISUSE) {
       // The rows come in another order from here on, and are inserted one by one.
       if (int error = end_bulk_insert()) return error;
@@ -115,6 +113,12 @@ int Handler::change_row() {
   if (counter_ > bulk_counter_) bulk_counter_ = counter_;
   count_change();
   return 0;
+}
+
+int Handler::add_in_bulk(const Entry &entry) {
+  const RedoCount redo(&counts_);
+  return bulk_->add(entry.index, bytes_of(bytes_.data() + entry.key.at, entry.key.bytes),
+                    bytes_of(bytes_.data() + entry.value.at, entry.value.bytes));
 }
 
 int Handler::bulk_error_of(int result) { return result < 0 ? -result : error_of(result); }
@@ -136,6 +140,7 @@ void Handler::start_bulk_insert(ha_rows rows, uint flags) {
 int Handler::end_bulk_insert() {
   if (!bulk_) return 0;
   std::unique_ptr<BulkInsert> bulk = std::move(bulk_);
+  const RedoCount redo(&counts_);
   forget_cursors();
   // The new trees have counters of their own.
   uint64_t next = 0;
@@ -178,6 +183,7 @@ int Handler::change_now() {
   row.count = entry_count_;
   row.counter = counter_;
   row.lock_existing = replaces_ ? MILLPOND_LOCK_EXCLUSIVE : MILLPOND_LOCK_SHARED;
+  const RedoCount redo(&counts_);
   int rc = millpond_change_row(txn(), &row, &conflict_);
   if (rc == MILLPOND_RC_OK) {
     changed_rows_++;

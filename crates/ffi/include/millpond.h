@@ -328,6 +328,8 @@ typedef struct {
   uint64_t pages;
   // About how many pages its long values have.
   uint64_t value_pages;
+  // Free pages that only this table will use.
+  uint64_t free_pages;
   // The bytes of a page.
   uint64_t page_bytes;
 } millpond_table_stats;
@@ -806,6 +808,10 @@ int millpond_get(const millpond_txn *txn,
 int millpond_change_row(const millpond_txn *txn,
                         const millpond_row_changes *row,
                         millpond_conflict *conflict);
+
+// Returns how many bytes of redo the changes of the calling thread have taken since it began: the
+// difference around a call is what that call has written.
+uint64_t millpond_redo_bytes_of_thread(void);
 
 // Releases the lock of a row that a locking read of this transaction has just newly locked, and
 // that it did not change. `MILLPOND_RC_NOT_FOUND`: the lock stays, which does no harm.

@@ -57,6 +57,8 @@ pub struct TableStats {
     pub pages: u64,
     /// About how many pages its long values have.
     pub value_pages: u64,
+    /// Free pages that only this table will use.
+    pub free_pages: u64,
     /// The bytes of a page.
     pub page_bytes: u64,
 }
@@ -204,8 +206,8 @@ pub unsafe extern "C" fn millpond_table_sizes(
         // SAFETY: the handles and the result are null or valid.
         let (db, table, out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
         let stats = db.db.table_stats(&table.table)?;
-        let millpond::TableStats { rows, pages, value_pages, page_bytes, .. } = stats;
-        *out = TableStats { rows, pages, value_pages, page_bytes };
+        let millpond::TableStats { rows, pages, value_pages, free_pages, page_bytes, .. } = stats;
+        *out = TableStats { rows, pages, value_pages, free_pages, page_bytes };
         Ok(())
     })
 }

@@ -201,6 +201,13 @@ pub unsafe extern "C" fn millpond_change_row(
     })
 }
 
+/// Returns how many bytes of redo the changes of the calling thread have taken since it began: the
+/// difference around a call is what that call has written.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_redo_bytes_of_thread() -> u64 {
+    millpond::redo_bytes_of_thread()
+}
+
 /// Releases the lock of a row that a locking read of this transaction has just newly locked, and
 /// that it did not change. `MILLPOND_RC_NOT_FOUND`: the lock stays, which does no harm.
 #[unsafe(no_mangle)]

@@ -254,6 +254,7 @@ pub use error::{Error, Result};
 pub use lock::WaitObserver;
 #[doc(inline)]
 pub use metrics::Snapshot;
+pub use mtr::redo_bytes_of_thread;
 pub use options::{Doublewrite, InnodbLaw, Law, Options};
 pub use rescue::{RescueProblem, RescueReport, rescue};
 pub use table::Table;

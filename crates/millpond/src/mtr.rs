@@ -17,7 +17,7 @@ use crate::page::header;
 use crate::page::op::PageOp;
 use base::{Lsn, PageNo};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// The most redo that one mini-transaction may gather, bytes (Pa6).
 pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
@@ -51,6 +51,26 @@ thread_local! {
     /// The redo buffer of the last mini-transaction of this thread, so that most of them allocate
     /// nothing.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Bytes of redo that mini-transactions of this thread have logged.
+    static LOGGED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how many bytes of redo the changes of pages by the calling thread have taken since it
+/// began, in all databases: the difference around a call is what that call has written. Commits,
+/// and what the database's own threads do later, are not in it.
+///
+/// ```
+/// let db = millpond::Db::open_in_memory()?;
+/// let table = db.create_table("t")?;
+/// let mut tx = db.begin()?;
+/// let before = millpond::redo_bytes_of_thread();
+/// tx.insert(&table, b"ada", &[0; 1000])?;
+/// assert!((1000..1200).contains(&(millpond::redo_bytes_of_thread() - before)));
+/// # Ok::<(), millpond::Error>(())
+/// ```
+#[must_use]
+pub fn redo_bytes_of_thread() -> u64 {
+    LOGGED.try_with(Cell::get).unwrap_or(0)
 }
 
 impl<'s> Mtr<'s> {
@@ -123,6 +143,7 @@ impl<'s> Mtr<'s> {
             return self.log.reserved_lsn();
         }
         base::verify!(self.redo.len() <= MTR_REDO_BYTES_MAX, "{} bytes of redo at once", self.redo.len());
+        let _ = LOGGED.try_with(|logged| logged.set(logged.get() + self.redo.len() as u64));
         let (pool, pages) = (self.pool, &mut self.pages);
         let lsn = self.log.append(&mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {

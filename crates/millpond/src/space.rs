@@ -346,6 +346,22 @@ impl Space {
         self.state.lock().free_pages()
     }
 
+    /// Returns how many pages are free in extents that `tree` alone owns: only it will use them.
+    /// REQUIRES: no latch held.
+    pub(crate) fn free_pages_of(&self, tree: TreeId) -> Result<u64> {
+        let room = self.state.lock().room_of(tree);
+        let mut free = 0;
+        self.each_page(&self.maps(room.iter().map(|(group, _)| *group)), |n, page| {
+            let extents = room[n].1.iter().map(|&index| map::extent(page, index));
+            free += extents
+                .filter(|found| found.tree == tree)
+                .map(|found| u64::from(found.used.count_zeros()))
+                .sum::<u64>();
+            Ok(())
+        })?;
+        Ok(free)
+    }
+
     /// Returns the memory of the space map in bytes, without the map's pages in the pool.
     pub(crate) fn map_bytes(&self) -> u64 {
         self.state.lock().bytes() as u64

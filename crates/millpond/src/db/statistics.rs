@@ -18,6 +18,8 @@ pub struct TableStats {
     pub pages: u64,
     /// Pages of long values.
     pub value_pages: u64,
+    /// Free pages that only this table will use, counted.
+    pub free_pages: u64,
     /// The bytes of a page.
     pub page_bytes: u64,
 }
@@ -107,6 +109,7 @@ impl Db {
             rows: size.rows.round() as u64,
             pages: size.pages.round() as u64,
             value_pages: size.value_pages.round() as u64,
+            free_pages: store.space.free_pages_of(tree.id)?,
             page_bytes,
         })
     }

@@ -68,6 +68,14 @@ impl ExtentSet {
         }
     }
 
+    /// Tells whether an extent is in the set.
+    pub(super) fn holds(&self, index: u16) -> bool {
+        match self {
+            ExtentSet::Many(words) => words[usize::from(index) / 64] & 1 << (index % 64) != 0,
+            ExtentSet::Few { len, at } => at[..usize::from(*len)].binary_search(&index).is_ok(),
+        }
+    }
+
     /// Returns the allocated memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {

@@ -204,6 +204,13 @@ impl SpaceState {
         self.change_room(tree, extent, ExtentSet::remove);
     }
 
+    /// Returns the groups in which a tree may have free pages, and the extents there that may.
+    pub(super) fn room_of(&self, tree: TreeId) -> Vec<(u32, Vec<u16>)> {
+        let groups = self.room.range((tree, 0)..=(tree, u32::MAX));
+        let extents = |room: &ExtentSet| (0..self.group_extents as u16).filter(|&n| room.holds(n)).collect();
+        groups.map(|((_, group), room)| (*group, extents(room))).collect()
+    }
+
     /// Takes the first free extent.
     pub(super) fn take_free(&mut self) -> Option<u32> {
         let group = (self.first..self.groups()).find(|group| self.groups[*group as usize].free > 0)?;

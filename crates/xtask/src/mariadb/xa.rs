@@ -3,7 +3,7 @@
 
 use super::hardships::refused;
 use super::server::{self, Server};
-use super::steps::expect;
+use super::steps::{expect, try_until};
 use super::{output, sql, write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,6 +13,8 @@ use std::time::Duration;
 const LIFE: Duration = Duration::from_secs(1800);
 /// Prepared transactions at once, besides the first ones.
 const MANY: u32 = 2_000;
+/// The redo log while others go on.
+const REDO_BYTES: u64 = 32 << 20;
 
 /// The test.
 pub(super) fn prepared(dir: &Path) -> Result<(), String> {
@@ -49,6 +51,10 @@ pub(super) fn prepared(dir: &Path) -> Result<(), String> {
     output(Command::new("kill").args(["-9", &server.process()?]))?;
     let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
     looks(&server, "after a kill, with the binary log")?;
+    others_go_on(&server)?;
+    output(Command::new("kill").args(["-9", &server.process()?]))?;
+    let server = start(dir, &["--log-bin=binlog", "--server-id=1"])?;
+    looks(&server, "after a kill, when their part of the log was used again")?;
     sql(&server, "XA ROLLBACK 'gone'")?;
     // Another format is the same name to the server.
     sql(&server, "XA COMMIT 'both', 'of', 8")?;
@@ -113,6 +119,40 @@ fn keep_their_locks(server: &Server) -> Result<(), String> {
     sql(server, "INSERT INTO test.m VALUES (3, 3); DELETE FROM test.m WHERE id = 3")?;
     sql(server, "ALTER TABLE test.other FORCE")
         .and_then(|_| expect("CHECK TABLE", &sql(server, "CHECK TABLE test.m")?, "status\tOK"))
+}
+
+/// Changes rows of others until the redo log has gone round more than once. What is prepared holds
+/// back neither the checkpoint nor purge: the log is reused, and no history stays.
+fn others_go_on(server: &Server) -> Result<(), String> {
+    let figure = |name: &str| -> Result<u64, String> {
+        let metric = format!("SELECT value FROM information_schema.MILLPOND_METRICS WHERE name = '{name}'");
+        let value = sql(server, &metric)?;
+        value.trim().parse().map_err(|_| format!("{name} is {value:?}"))
+    };
+    sql(server, &format!("SET GLOBAL millpond_redo_capacity = {REDO_BYTES}"))?;
+    let (start, purged) = (figure("current_lsn")?, figure("purge_rows")?);
+    sql(
+        server,
+        "USE test; CREATE TABLE busy (id INT PRIMARY KEY, v VARCHAR(1000), KEY (v(8))) ENGINE=Millpond; \
+         INSERT INTO busy SELECT seq, REPEAT('a', 1000) FROM seq_1_to_2000",
+    )?;
+    let mut round = 0;
+    while figure("current_lsn")? < start + 3 * REDO_BYTES {
+        round += 1;
+        sql(
+            server,
+            &format!("UPDATE test.busy SET v = REPEAT(CHAR({} USING latin1), 1000)", 97 + round % 26),
+        )?;
+    }
+    sql(server, "DELETE FROM test.busy")?;
+    try_until("purge of what others have changed", || Ok(figure("history_transactions")? == 0))?;
+    let (checkpoint, purged) = (figure("checkpoint_lsn")?, figure("purge_rows")? - purged);
+    if checkpoint < start + REDO_BYTES || purged < 2_000 {
+        return Err(format!(
+            "from {start} the checkpoint came to {checkpoint}, and purge removed {purged} rows"
+        ));
+    }
+    sql(server, "DROP TABLE test.busy; SET GLOBAL millpond_redo_capacity = DEFAULT").map(drop)
 }
 
 /// Prepares many transactions, each in a connection of its own.

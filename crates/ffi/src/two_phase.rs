@@ -3,9 +3,9 @@
 use crate::bytes::{Bytes, shared};
 use crate::db::{Db, NameFn};
 use crate::guard::guard_ok;
-use crate::rc::misuse;
+use crate::rc::{Done, misuse};
 use crate::txn::{Txn, durability_of, session};
-use millpond::CommitFuture;
+use millpond::{CommitFuture, Durability, PreparedTransaction, Transaction};
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
@@ -38,11 +38,24 @@ pub unsafe extern "C" fn millpond_txn_prepare_held(
     bounded_ms: u64,
     bounded_bytes: u64,
 ) -> c_int {
+    let durability = durability_of(durability, bounded_ms, bounded_bytes);
+    // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
+    unsafe { prepare_and_keep(txn, xid, durability, Transaction::prepare_held) }
+}
+
+/// Prepares the session's transaction by `prepare`; the session keeps it. REQUIRES: as
+/// `millpond_txn_prepare_held`.
+unsafe fn prepare_and_keep(
+    txn: *const Txn,
+    xid: Bytes,
+    durability: Done<Durability>,
+    prepare: fn(Transaction, &[u8], Durability) -> millpond::Result<PreparedTransaction>,
+) -> c_int {
     guard_ok(|| {
-        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
-        // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
+        let durability = durability?;
+        // SAFETY: the caller guarantees it.
         let (session, xid) = unsafe { (session(txn)?, xid.get()) };
-        session.prepare(|transaction| transaction.prepare_held(xid, durability))
+        session.prepare(|transaction| prepare(transaction, xid, durability))
     })
 }
 
@@ -60,12 +73,9 @@ pub unsafe extern "C" fn millpond_txn_prepare_repeatable(
     bounded_ms: u64,
     bounded_bytes: u64,
 ) -> c_int {
-    guard_ok(|| {
-        let durability = durability_of(durability, bounded_ms, bounded_bytes)?;
-        // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
-        let (session, xid) = unsafe { (session(txn)?, xid.get()) };
-        session.prepare(|transaction| transaction.prepare_repeatable(xid, durability))
-    })
+    let durability = durability_of(durability, bounded_ms, bounded_bytes);
+    // SAFETY: the handle is null or valid; one thread uses it; the bytes live during the call.
+    unsafe { prepare_and_keep(txn, xid, durability, Transaction::prepare_repeatable) }
 }
 
 /// Commits a transaction that the session has prepared, and whose commit the coordinator has

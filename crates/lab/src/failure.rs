@@ -1,6 +1,7 @@
 //! A failed command: one sentence and an exit status.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Why a command failed. The text is one sentence that names the cause; it is printed as it is.
@@ -24,6 +25,11 @@ impl Failure {
     /// Makes a failure of status 1 with `text`.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Failure::Failed(text.into())
+    }
+
+    /// Prints the failure on the standard error stream.
+    pub(crate) fn complain(&self) {
+        let _ = writeln!(std::io::stderr(), "millpond: {self}");
     }
 
     /// Returns the exit status.

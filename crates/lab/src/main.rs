@@ -13,10 +13,12 @@ mod cli;
 mod collect;
 mod crash;
 mod driver;
+mod durability;
 mod explain;
 mod failure;
 mod figures;
 mod law;
+mod output;
 mod plot;
 mod progress;
 mod recorder;
@@ -34,11 +36,10 @@ mod torture;
 mod trace_fsync;
 mod units;
 mod watch;
+mod whole;
 mod workload;
 mod wrap;
 
-use failure::Failure;
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -48,10 +49,6 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     let Err(failure) = cli.run() else { return ExitCode::SUCCESS };
-    complain(&failure);
+    failure.complain();
     failure.exit_code()
-}
-
-fn complain(failure: &Failure) {
-    let _ = writeln!(std::io::stderr(), "millpond: {failure}");
 }

@@ -39,7 +39,7 @@ pub(crate) fn install() {
 pub(crate) fn exit_when_asked() {
     listen(|| {
         if let Err(failure) = check() {
-            crate::complain(&failure);
+            failure.complain();
         }
         leave();
     });

@@ -85,7 +85,7 @@ impl Laws {
             sides: &sides,
             origin: report::Origin { command: report::command(), parameters: self.parameters(), machine },
         };
-        crate::cli::print(&report.text());
+        crate::output::print(&report.text());
         if let Some(dir) = report_dir {
             say!("report: {}", report::write(dir, &report.files())?);
         }

@@ -1,10 +1,10 @@
 //! A load of `millpond run` within a benchmark: its settings, its database, and its phases.
 
 use super::scratch;
-use crate::cli::check_database;
 use crate::driver::Pace;
 use crate::failure::{Failure, Outcome};
 use crate::run_dir::RunDir;
+use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
 use millpond::{Db, Durability, Isolation, Options};

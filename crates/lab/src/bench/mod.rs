@@ -5,7 +5,7 @@
 
 /// Prints a line to stdout.
 macro_rules! say {
-    ($($text:tt)*) => { $crate::cli::print(&format!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { $crate::output::print(&format!("{}\n", format_args!($($text)*))) };
 }
 
 pub(crate) mod after_kill;

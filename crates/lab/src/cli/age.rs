@@ -1,7 +1,7 @@
 //! `millpond age TARGET`: one line with the checkpoint age, its limit and the share of dirty pages.
 
-use super::print;
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::units::show_size;
 use crate::watch::{self, About, LoginFlags, Sample};
 use serde_json::json;

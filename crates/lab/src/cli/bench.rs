@@ -1,6 +1,5 @@
 //! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
 
-use super::print;
 use crate::bench::after_kill::{AfterKill, ReplayCost};
 use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
@@ -31,6 +30,7 @@ use crate::bench::trim_stall::TrimStall;
 use crate::bench::writers_and_scans::WritersAndScans;
 use crate::bench::writing_threads::WritingThreads;
 use crate::failure::Outcome;
+use crate::output::print;
 use crate::stop;
 use clap::Subcommand;
 

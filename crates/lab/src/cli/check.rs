@@ -1,7 +1,8 @@
 //! `millpond check DIR`: reads and compares every page and every tree.
 
-use super::{open_existing, pool_sentence, print};
+use super::existing::{open_existing, pool_sentence};
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use std::path::PathBuf;
 
 /// Check every page and every tree of a database

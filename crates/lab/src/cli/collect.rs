@@ -1,8 +1,8 @@
 //! `millpond collect TARGET --out DIR`: samples of a server or a database, for `plot`.
 
-use super::print;
 use crate::collect::{self, Archive, Extractor, Job};
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::stop;
 use crate::watch::{self, LoginFlags};
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! `millpond crash`: run, kill -9, reopen, verify. Two hidden commands are its child processes.
 
-use super::run::DurabilityFlag;
 use crate::crash::recipe::Plan;
 use crate::crash::{EngineSizes, Experiment, Limits, Work, die, reopen, send_failure};
+use crate::durability::DurabilityFlag;
 use crate::failure::{Failure, Outcome};
 use crate::report;
 use crate::run_dir::{RunDir, check_writable};

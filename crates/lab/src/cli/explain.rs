@@ -1,8 +1,8 @@
 //! `millpond explain NAME`: what a setting or a figure means.
 
-use super::print;
 use crate::explain;
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 
 /// Say what a setting or figure of InnoDB, MariaDB, MySQL or Millpond means
 #[derive(Debug, clap::Args)]

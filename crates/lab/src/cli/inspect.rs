@@ -1,7 +1,7 @@
 //! `millpond inspect DIR …`: shows what the files hold, without changing a byte.
 
-use super::print;
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::recording::{self, View};
 use crate::run_dir::existing_database;
 use crate::units::parse_duration;

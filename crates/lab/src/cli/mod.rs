@@ -6,6 +6,7 @@ mod check;
 mod collect;
 mod compare;
 pub(crate) mod crash;
+mod existing;
 mod explain;
 mod inspect;
 mod plot;
@@ -18,15 +19,8 @@ mod torture;
 mod trace_fsync;
 
 use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
-use crate::failure::{Failure, Outcome};
-use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
-use crate::run_dir::existing_database;
-use crate::stop;
-use crate::units::show_size;
+use crate::failure::Outcome;
 use clap::{ArgAction, Parser, Subcommand};
-use std::io::{ErrorKind, Write};
-use std::path::Path;
-use std::time::Duration;
 
 /// A transactional storage engine with a calm write path: run it, crash it, look inside
 #[derive(Debug, Parser)]
@@ -114,60 +108,5 @@ impl Cli {
             Command::AfterKillVictim(command) => command.run(),
             Command::AfterKillSuccessor(command) => command.run(),
         }
-    }
-}
-
-/// Prints to stdout. If the reader has ended (`| head`), this is no failure. If the text cannot be
-/// written for another reason, such as a full disk, the program ends with status 1.
-pub(crate) fn print(text: &str) {
-    print_bytes(text.as_bytes());
-}
-
-/// The same for bytes.
-pub(crate) fn print_bytes(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush())
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        crate::complain(&Failure::failed(format!("cannot write the output: {error}")));
-        stop::leave();
-    }
-}
-
-/// Opens an existing database.
-fn open_existing(dir: &Path, options: millpond::Options) -> Outcome<millpond::Db> {
-    existing_database(dir)?;
-    Ok(options.open(dir)?)
-}
-
-/// Says which size the buffer pool has. Where nobody gave one, it follows from the memory that this
-/// process may use.
-fn pool_sentence(db: &millpond::Db) -> String {
-    let bytes = db.metrics().get("buffer_pool_bytes").unwrap_or(0.0);
-    format!("buffer pool: {}, by the memory that this process may use", show_size(bytes))
-}
-
-/// Checks the whole database. Returns "ok", or what is wrong.
-pub(crate) fn check_database(db: &millpond::Db) -> Outcome<String> {
-    let report = db.check()?;
-    Ok(if report.is_clean() { "ok".into() } else { report.to_string() })
-}
-
-/// Waits until all losers are reverted. Returns the milliseconds from the opening until all redo
-/// was applied.
-pub(crate) fn wait_recovered(db: &millpond::Db) -> Outcome<u64> {
-    wait_recovered_with(db, || ())
-}
-
-/// The same. Calls `meanwhile` again and again.
-pub(crate) fn wait_recovered_with(db: &millpond::Db, mut meanwhile: impl FnMut()) -> Outcome<u64> {
-    loop {
-        let snapshot = db.metrics();
-        if being_reverted(&snapshot) == 0 && recovery_left_bytes(&snapshot) == 0 {
-            return Ok(recovery_ms(&snapshot));
-        }
-        stop::check()?;
-        meanwhile();
-        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,7 +1,7 @@
 //! `millpond plot DIR… --out DIR`: draws what `collect` or a flight recorder has written.
 
-use super::print;
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::plot::{self, Input};
 use crate::report::{self, WatchedReport};
 use crate::stop;

@@ -1,7 +1,7 @@
 //! `millpond rescue DIR --to DIR2`: copies what can be read of a database that does not recover.
 
-use super::print;
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::run_dir::{check_writable, existing_database};
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,10 +1,11 @@
 //! `millpond run`: load, checkpoint, warm up, measure, check, show.
 
-use super::{check_database, print};
 use crate::driver::{Pace, drive};
+use crate::durability::DurabilityFlag;
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::law::LawFlags;
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{self, RunReport};
 use crate::result::{Request, RunContext, RunResult, write_json};
@@ -13,10 +14,11 @@ use crate::stop;
 use crate::units::{
     parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
 };
+use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
-use millpond::{Db, Doublewrite, Durability, Isolation, Options};
+use millpond::{Db, Doublewrite, Isolation, Options};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -97,26 +99,6 @@ pub(crate) struct Run {
 fn workload_help() -> String {
     let names: Vec<_> = WorkloadKind::value_variants().iter().map(|kind| kind.name()).collect();
     format!("What to run: {}", names.join(", "))
-}
-
-/// When a commit returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DurabilityFlag {
-    Sync,
-    Written,
-    Bounded,
-    None,
-}
-
-impl DurabilityFlag {
-    pub(crate) fn durability(self) -> Durability {
-        match self {
-            DurabilityFlag::Sync => Durability::Sync,
-            DurabilityFlag::Written => Durability::Written { ms: 1000, bytes: 4 << 20 },
-            DurabilityFlag::Bounded => Durability::Bounded { ms: 1000, bytes: 4 << 20 },
-            DurabilityFlag::None => Durability::None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,7 +1,7 @@
 //! `millpond top TARGET`: the write path live in a terminal.
 
-use super::print;
 use crate::failure::Outcome;
+use crate::output::print;
 use crate::top;
 use crate::units::parse_time;
 use crate::watch::LoginFlags;

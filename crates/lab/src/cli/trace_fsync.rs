@@ -1,7 +1,7 @@
 //! `millpond trace-fsync (PID | TARGET)`: syncs by file and reason, how long they took, over time.
 
-use super::print;
 use crate::failure::Outcome;
+use crate::output::print;
 use crate::result::write_json;
 use crate::run_dir::check_writable;
 use crate::trace_fsync::{self, Request};

@@ -112,7 +112,7 @@ impl<'s> Collector<'s> {
             let (found, ended) = match output.recv_timeout(LOOK) {
                 Ok(chunk) => {
                     // What is read here would be lost to the user otherwise.
-                    crate::cli::print_bytes(&chunk);
+                    crate::output::print_bytes(&chunk);
                     (lines.add(&chunk), false)
                 }
                 Err(RecvTimeoutError::Timeout) => continue,

@@ -19,8 +19,8 @@ pub(crate) use verify::{Verdict, verify};
 pub(crate) use victim::{COUNTS, Limits, Work, die, kill_when_long};
 pub(crate) use wire::{Inbox, Message, Outbox, send_failure};
 
-use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{self, CrashReport, ReportDir};
 use crate::result::{to_json, write_json};
@@ -28,6 +28,7 @@ use crate::run_dir::RunDir;
 use crate::samples::{ColumnKind, Samples};
 use crate::stop;
 use crate::units::{parse_duration, show_count, show_size};
+use crate::whole::{check_database, wait_recovered};
 use base::prng::Prng;
 use millpond::{Db, Options};
 use recipe::{ExpectedRows, Plan};

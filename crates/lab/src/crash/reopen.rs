@@ -4,8 +4,8 @@
 use super::EngineSizes;
 use super::recipe::{Plan, Writer};
 use super::wire::{Message, Outbox};
-use crate::cli::wait_recovered;
 use crate::failure::{Failure, Outcome};
+use crate::whole::wait_recovered;
 use crate::workload::row::{Row, id_key};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;

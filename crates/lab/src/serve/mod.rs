@@ -79,7 +79,7 @@ pub(crate) fn run(job: Job) -> Outcome {
     let said = said(listen, &rules.token);
     let shared = Arc::new(Shared::new(board, rules));
     let server = http::start(Arc::clone(&shared), listener)?;
-    crate::cli::print(&said);
+    crate::output::print(&said);
     while !stop::asked() {
         match messages.recv_timeout(LOOK) {
             Ok(message) => take(&shared, message)?,

@@ -1,8 +1,8 @@
 //! One life of the database: a process with its options, and its end.
 
 use super::{Heard, Lives, sizes};
-use crate::cli::run::DurabilityFlag;
 use crate::crash::{ChildProcess, EngineSizes, Inbox};
+use crate::durability::DurabilityFlag;
 use crate::failure::{Failure, Outcome};
 use base::prng::Prng;
 use cuts::{Moment, Mounted, NewFiles, Policy, Syncs};

@@ -10,14 +10,15 @@ mod certificate;
 mod heard;
 mod life;
 
-use crate::cli::{check_database, print, wait_recovered};
 use crate::crash::recipe::{ExpectedRows, Plan};
 use crate::crash::{COUNTS, EngineSizes, Verdict, verify};
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::stop;
 use crate::units::show_count;
+use crate::whole::{check_database, wait_recovered};
 use base::prng::Prng;
 use certificate::Certificate;
 use cuts::Left;

@@ -57,9 +57,10 @@ impl Drop for MetricsOn {
         };
         if !left.is_empty() {
             let names = left.join(", ");
-            crate::complain(&Failure::failed(format!(
+            Failure::failed(format!(
                 "these metrics stay switched on, until innodb_monitor_disable or the server's end: {names}"
-            )));
+            ))
+            .complain();
         }
     }
 }

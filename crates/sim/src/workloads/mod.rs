@@ -10,6 +10,7 @@ mod history;
 mod lives;
 mod load;
 mod locking;
+mod rows;
 mod schema;
 mod serial;
 mod several;
@@ -22,7 +23,7 @@ mod waits;
 
 use crate::driver::Driver;
 use crate::subject::{Copies, SMALL, Shape};
-use base::prng::Prng;
+use rows::{fill, key, stands_in, value};
 
 /// A script and the database it runs on.
 #[derive(Clone, Copy)]
@@ -361,44 +362,6 @@ const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Dr
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|w| w.name == name)
-}
-
-fn key(n: u64) -> Vec<u8> {
-    format!("k{n:05}").into_bytes()
-}
-
-/// Returns a random value: 8 hexadecimal digits and `lo..=hi` more bytes.
-fn value(rng: &mut Prng, lo: u64, hi: u64) -> Vec<u8> {
-    let mut value = format!("{:08x}", rng.next_u64() as u32).into_bytes();
-    let from = value.len();
-    value.resize(from + rng.between(lo, hi) as usize, 0);
-    rng.fill(&mut value[from..]);
-    value
-}
-
-/// Returns whether the database is not the engine. A script that needs the engine's files, metrics
-/// or faults calls this first and ends if it returns true: the toy has none of these, so this
-/// function has done a little work instead of the script.
-fn stands_in(driver: &Driver) -> bool {
-    let stands_in = !driver.is_engine();
-    if stands_in {
-        driver.create("t");
-        fill(driver, "t", 400, 100);
-    }
-    stands_in
-}
-
-fn fill(driver: &Driver, table: &str, rows: u64, bytes: u64) {
-    let mut rng = driver.rng(rows ^ bytes);
-    let mut n = 0;
-    while n < rows {
-        let mut tx = driver.tx();
-        for _ in 0..40.min(rows - n) {
-            tx.put(table, &key(n), &value(&mut rng, bytes / 2, bytes)).expect("there is no conflict");
-            n += 1;
-        }
-        tx.commit();
-    }
 }
 
 #[cfg(test)]

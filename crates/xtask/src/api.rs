@@ -6,8 +6,7 @@
 
 mod render;
 
-use crate::ci::cargo_program;
-use crate::root;
+use crate::checkout::{cargo_program, root};
 use render::{Crate, surface};
 use serde_json::Value;
 use std::collections::BTreeSet;

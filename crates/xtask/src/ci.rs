@@ -1,8 +1,7 @@
 //! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`].
 
-use crate::{api, dependencies, mariadb, root, run_tidy};
-use std::process::Command;
-use std::time::Instant;
+use crate::checkout::{cargo, git, root, seed, step};
+use crate::{api, dependencies, mariadb, plugin_licences, tidy};
 
 /// A check that is a cargo command.
 struct CargoCheck {
@@ -49,8 +48,8 @@ const MANY_LIVES: [(&str, &str); 2] = [("lives", "40"), ("lives-big-pages", "20"
 /// Runs all checks. Stops at the first failure.
 pub(crate) fn run() -> Result<(), String> {
     let before = changes()?;
-    step("tidy", run_tidy)?;
-    step("dependencies", dependencies::check)?;
+    step("tidy", tidy::run)?;
+    step("dependencies", check_dependencies)?;
     for check in CARGO_CHECKS {
         step(check.name, || cargo(check.args))?;
     }
@@ -65,6 +64,11 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
+/// Checks what all crates depend on, and the licences of what is linked with MariaDB.
+pub(crate) fn check_dependencies() -> Result<(), String> {
+    dependencies::check(plugin_licences::problems)
+}
+
 /// Runs the simulator with a seed that follows from the commit. If it finds a mistake, it prints
 /// the command that replays it.
 fn simulate() -> Result<(), String> {
@@ -73,12 +77,6 @@ fn simulate() -> Result<(), String> {
     MANY_LIVES.iter().try_for_each(|(workload, seconds)| {
         simulator(&["--seconds", seconds, "--seed", &seed, "--workload", workload])
     })
-}
-
-/// Returns the seed of checks that are random: it follows from the commit. Without git it is 1.
-pub(crate) fn seed() -> u32 {
-    let hash = git(&["rev-parse", "--short=8", "HEAD"]).ok();
-    hash.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1)
 }
 
 /// Compares the header of the C interface with its sources, or writes it. cbindgen, which makes it,
@@ -93,30 +91,6 @@ fn simulator(args: &[&str]) -> Result<(), String> {
     cargo(&[&["run", "--release", "--package", "sim", "--"], args].concat())
 }
 
-/// Runs a check, and prints its name and how long it took.
-pub(crate) fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    println!("== {name}");
-    let start = Instant::now();
-    run().map_err(|what| format!("{name}: {what}"))?;
-    println!("== {name}: {:.1} s", start.elapsed().as_secs_f64());
-    Ok(())
-}
-
-pub(crate) fn cargo_program() -> std::ffi::OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
-    println!("cargo {}", args.join(" "));
-    let status = Command::new(cargo_program())
-        .args(args)
-        .current_dir(root())
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .status()
-        .map_err(|e| format!("cannot start cargo: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", args.join(" "))) }
-}
-
 /// Returns the changes that git sees. If they differ after the checks, a check has written to the
 /// repository. Without git there is nothing to compare.
 fn changes() -> Result<String, String> {
@@ -124,17 +98,4 @@ fn changes() -> Result<String, String> {
         return Ok(String::new());
     }
     git(&["status", "--porcelain"])
-}
-
-pub(crate) fn git(args: &[&str]) -> Result<String, String> {
-    let out = Command::new("git")
-        .args(args)
-        .current_dir(root())
-        .output()
-        .map_err(|e| format!("cannot start git: {e}"))?;
-    if out.status.success() {
-        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
-    } else {
-        Err(format!("git {}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr).trim()))
-    }
 }

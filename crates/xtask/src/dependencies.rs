@@ -6,8 +6,7 @@
 //! skipped where a program is missing finds nothing. Advisories are not checked here: they need a
 //! database from the network.
 
-use crate::ci::cargo_program;
-use crate::{plugin_licences, root};
+use crate::checkout::{cargo_program, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -84,11 +83,11 @@ pub(crate) const RULES: Rules<'_> = Rules {
     ],
 };
 
-/// Fails if a dependency breaks a rule.
-pub(crate) fn check() -> Result<(), String> {
+/// Fails if a dependency breaks a rule, or one of those that `more` checks.
+pub(crate) fn check(more: impl FnOnce(&Value) -> Vec<String>) -> Result<(), String> {
     let metadata = metadata()?;
     let mut problems = problems(&metadata, &RULES);
-    problems.extend(plugin_licences::problems(&metadata));
+    problems.extend(more(&metadata));
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     match problems.len() {
         0 => Ok(()),

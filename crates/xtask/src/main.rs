@@ -5,6 +5,7 @@
 
 mod against;
 mod api;
+mod checkout;
 mod ci;
 mod dependencies;
 mod instructions;
@@ -13,7 +14,6 @@ mod plugin_licences;
 mod tidy;
 
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Checks of the repository
@@ -60,8 +60,8 @@ fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Ci => ci::run(),
-        Command::Tidy => run_tidy(),
-        Command::Dependencies => dependencies::check(),
+        Command::Tidy => tidy::run(),
+        Command::Dependencies => ci::check_dependencies(),
         Command::Header { write } => ci::header(write),
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
@@ -75,20 +75,5 @@ fn main() -> ExitCode {
             eprintln!("xtask: {what}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Returns the root of the workspace.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/xtask lies two below").to_owned()
-}
-
-fn run_tidy() -> Result<(), String> {
-    let problems = tidy::problems(&root());
-    problems.iter().for_each(|p| eprintln!("{p}"));
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("{} problems of structure or style", problems.len()))
     }
 }

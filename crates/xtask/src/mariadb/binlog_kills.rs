@@ -6,8 +6,8 @@
 //! Each transaction inserts a row and counts it in another table. Some of them insert the row into
 //! a table of InnoDB too. The binary log names the statements.
 
-use super::kills::TurnDurability;
 use super::server::{self, Server};
+use super::turn_durability::TurnDurability;
 use super::{make_dir, output, sql, write};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use super::make_dir;
 use super::server::{self, Server};
-use super::smoke::{definitions_fit, in_own_directory};
-use super::topologies;
-use crate::root;
+use super::steps::{definitions_fit, in_own_directory};
+use super::topologies::group::with_replica;
+use crate::checkout::root;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,7 +113,7 @@ pub(super) fn statements(args: &Args) -> Result<(), String> {
 
 /// Runs the program against a server with a replica.
 fn beside_a_replica(dir: &Path, words: &[String]) -> Result<(), String> {
-    topologies::beside::with_replica(dir, &OPTIONS, |server, replica| {
+    with_replica(dir, &OPTIONS, |server, replica| {
         let replica = format!("--replica={}", replica.socket.display());
         program(server, &[words, &[replica]].concat()).and_then(|()| definitions_fit(server))
     })

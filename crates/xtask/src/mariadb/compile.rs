@@ -2,8 +2,7 @@
 
 use super::headers::Headers;
 use super::{layout, make_dir, output, plugin_path, target};
-use crate::ci::cargo;
-use crate::root;
+use crate::checkout::{cargo, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -5,7 +5,7 @@
 
 use super::binlog_kills::{self, TABLES};
 use super::server::{self, Server};
-use super::smoke::in_own_directory;
+use super::steps::in_own_directory;
 use super::steps::try_until;
 use super::{build_for_tests, is_root, make_dir, output, sql};
 use base::prng::Prng;

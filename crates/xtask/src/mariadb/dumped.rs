@@ -1,10 +1,10 @@
 //! A dump that is taken under load is the database at one position of the binary log: with the log
 //! from there on it becomes the database.
 
-use super::hardships::refused;
 use super::load::{self, Killed, TABLES};
 use super::replicas::compare;
 use super::server::{self, Server};
+use super::steps::refused;
 use super::steps::{expect, run_file};
 use super::{make_dir, output, sql};
 use std::fs::File;

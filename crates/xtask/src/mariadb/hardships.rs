@@ -11,7 +11,7 @@ use super::replicas;
 use super::reports;
 use super::server::{self, Server};
 use super::snapshots;
-use super::steps::{expect, try_until};
+use super::steps::{expect, refused, try_until};
 use super::xa;
 use super::{is_root, make_dir, output, sql};
 use std::path::Path;
@@ -120,14 +120,6 @@ fn moved(dir: &Path) -> Result<(), String> {
     }
     expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.counted")?, "OK")?;
     server::stop(dir)
-}
-
-/// Runs a statement that has to fail, and returns its error.
-pub(super) fn refused(server: &Server, text: &str) -> Result<String, String> {
-    match sql(server, text) {
-        Ok(said) => Err(format!("`{text}` succeeds: {said}")),
-        Err(error) => Ok(error),
-    }
 }
 
 /// The tree of an index has its new name already, and the definition has not.

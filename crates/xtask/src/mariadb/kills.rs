@@ -2,8 +2,10 @@
 
 use super::binlog_kills;
 use super::server::{self, Server};
-use super::smoke::{compare_indexes, in_own_directory, sysbench_command};
+use super::steps::in_own_directory;
 use super::steps::try_until;
+use super::sysbench::{compare_indexes, sysbench_command};
+use super::turn_durability::TurnDurability;
 use super::{build_for_tests, make_dir, output, sql};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -109,30 +111,6 @@ fn kill_in_a_row(dir: &Path, kills: u32, when: When) -> Result<u64, String> {
     }
     server::stop(dir)?;
     Ok(last)
-}
-
-/// How durable commits are in a turn: a value of `millpond_flush_log_at_trx_commit`.
-#[derive(Clone, Copy)]
-pub(super) struct TurnDurability(u32);
-
-impl TurnDurability {
-    /// Sets the one of this turn: all values, one after the other.
-    pub(super) fn set(server: &Server, turn: u32) -> Result<TurnDurability, String> {
-        let durability = TurnDurability(turn % 4);
-        sql(server, &format!("SET GLOBAL {durability}"))?;
-        Ok(durability)
-    }
-
-    /// Whether a killed server keeps what it has acknowledged.
-    pub(super) fn outlives_the_process(self) -> bool {
-        self.0 != 0
-    }
-}
-
-impl std::fmt::Display for TurnDurability {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "millpond_flush_log_at_trx_commit={}", self.0)
-    }
 }
 
 /// Returns the last number that was inserted. An error if one below it is missing, or one that was

@@ -11,7 +11,7 @@ mod hindered;
 use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
 use super::server::{self, Server};
-use super::smoke::in_own_directory;
+use super::steps::in_own_directory;
 use super::steps::{Profile, build_program, expect, until};
 use super::{make_dir, output};
 use std::io::{BufRead, Read, Write};

@@ -117,7 +117,7 @@ impl Listed {
     /// begins with one of some words.
     #[cfg(test)]
     pub(super) fn check_reasons(&self, words: &[&str]) {
-        let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
+        let guide = std::fs::read_to_string(crate::checkout::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
         for Test { name, checksum, reason } in self.tests() {
             assert_ne!(checksum, UNPINNED, "{name}");

@@ -19,6 +19,7 @@
 mod adapted;
 mod bench;
 mod binlog_kills;
+mod build;
 mod calls;
 mod compare;
 mod compile;
@@ -35,6 +36,7 @@ mod load;
 mod monitor;
 mod own_load;
 mod packages;
+mod places;
 mod programs;
 mod proof;
 mod release;
@@ -45,22 +47,28 @@ mod restart;
 mod serve;
 mod server;
 mod sessions;
+mod share;
+mod shell;
 mod smoke;
 mod snapshots;
 mod steps;
 mod suites;
+mod sysbench;
 mod topologies;
 mod trace;
 mod tree;
+mod turn_durability;
 mod variants;
 mod xa;
 
-use crate::root;
+use build::{build, build_for_tests};
 use clap::Subcommand;
+use places::{plugin_path, target};
 use proof::Amount;
+use server::sql;
+use shell::{is_root, make_dir, output, write};
 use smoke::Part;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, Stdio};
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -160,25 +168,6 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
     }
 }
 
-/// Runs statements, and returns what they print.
-fn sql(server: &server::Server, text: &str) -> Result<String, String> {
-    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
-    Ok(said.trim().to_owned())
-}
-
-/// Builds the plugin for tests and measurements, with the programs that these use.
-fn build_for_tests() -> Result<(), String> {
-    packages::install(&packages::FOR_TESTS)?;
-    build().map(drop)
-}
-
-/// Builds the plugin, and returns its path.
-fn build() -> Result<PathBuf, String> {
-    packages::install(&packages::FOR_BUILDING)?;
-    let headers = headers::fetch()?;
-    compile::plugin(&headers)
-}
-
 fn start(dir: &Path) -> Result<(), String> {
     if !plugin_path().exists() {
         build()?;
@@ -191,39 +180,4 @@ fn start(dir: &Path) -> Result<(), String> {
         server::LIFE.as_secs() / 60
     );
     Ok(())
-}
-
-/// Returns the directory of everything that is built here.
-fn target() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("mariadb")
-}
-
-fn plugin_path() -> PathBuf {
-    target().join("ha_millpond.so")
-}
-
-fn make_dir(dir: &Path) -> Result<(), String> {
-    std::fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))
-}
-
-/// Runs a program to its end, and returns what it wrote to its standard output. A failure quotes
-/// its standard error stream.
-fn output(command: &mut Process) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let done = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {name}: {e}"))?;
-    if done.status.success() {
-        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
-    }
-    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    let lines: Vec<&str> = said.trim().lines().collect();
-    Err(format!("{name} failed: {}", lines[lines.len().saturating_sub(20)..].join("\n")))
-}
-
-fn is_root() -> bool {
-    output(Process::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }

@@ -3,7 +3,7 @@
 //! a little too.
 
 use super::server::{self, Server};
-use super::smoke::in_own_directory;
+use super::steps::in_own_directory;
 use super::steps::{Profile, build_program, until};
 use super::{build_for_tests, output};
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! at alone.
 
 use super::{adapted, calls, compare, programs, suites, topologies};
-use crate::ci;
+use crate::checkout;
 use clap::{Parser, Subcommand};
 
 /// The commands that are proofs.
@@ -95,9 +95,9 @@ struct Line {
 /// others from running.
 pub(super) fn run(amount: Amount) -> Result<(), String> {
     let mut failed = Vec::new();
-    for words in proofs(amount, ci::seed()) {
+    for words in proofs(amount, checkout::seed()) {
         let name = format!("cargo xtask mariadb {}", words.join(" "));
-        if let Err(why) = ci::step(&name, || prove(&words)) {
+        if let Err(why) = checkout::step(&name, || prove(&words)) {
             println!("{why}");
             failed.push(name);
         }

@@ -100,7 +100,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let three = [Engines::Both, Engines::Primary, Engines::Replica];
     let engines = args.engines.map_or_else(|| three.to_vec(), |one| vec![one]);
     let cases = engines.iter().flat_map(|&engines| modes.iter().map(move |&mode| (mode, engines)));
-    super::smoke::in_own_directory(|dir| {
+    super::steps::in_own_directory(|dir| {
         for (n, (mode, engines)) in cases.enumerate() {
             let variant = args.variant + n;
             let [load, kill_every] = [args.seconds, args.kill_every].map(Duration::from_secs);
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
 
 /// The test: a replica follows a primary, in a mode that the seed of the commit chooses.
 pub(super) fn follows(dir: &Path) -> Result<(), String> {
-    let seed = crate::ci::seed() as usize;
+    let seed = crate::checkout::seed() as usize;
     let (modes, engines) = (Mode::value_variants(), [Engines::Both, Engines::Primary, Engines::Replica]);
     let killed = [Killed::Both, Killed::Primary, Killed::None];
     let case = Case {

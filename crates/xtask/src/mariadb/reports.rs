@@ -1,9 +1,9 @@
 //! What the plugin says of itself: why a database has stopped, that a definition does not fit, what
 //! lies in its directory.
 
-use super::hardships::refused;
 use super::server::{self, Server};
 use super::steps::expect;
+use super::steps::refused;
 use super::{make_dir, output, sql, write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

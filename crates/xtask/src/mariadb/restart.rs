@@ -7,8 +7,9 @@
 //! those tables. The files are in the page cache. Beside it stands the same time after a shutdown.
 
 use super::server::{self, Server};
-use super::smoke::{in_own_directory, sysbench_command};
+use super::steps::in_own_directory;
 use super::steps::{try_until_within, until};
+use super::sysbench::sysbench_command;
 use super::{build_for_tests, make_dir, output, sql};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

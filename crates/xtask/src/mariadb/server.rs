@@ -187,6 +187,12 @@ pub(super) fn stop(dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs statements, and returns what they print.
+pub(super) fn sql(server: &Server, text: &str) -> Result<String, String> {
+    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
+    Ok(said.trim().to_owned())
+}
+
 /// Tells whether a server answers on the socket.
 fn is_running(server: &Server) -> bool {
     server.socket.exists() && output(server.client().args(["--execute", "SELECT 1"])).is_ok()

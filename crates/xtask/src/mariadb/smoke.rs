@@ -11,14 +11,15 @@ use super::lab;
 use super::serve;
 use super::server::{self, Server};
 use super::sessions;
+use super::steps::{definitions_fit, in_own_directory};
+use super::sysbench::{compare_indexes, sysbench_command};
 use super::trace;
 use super::variants::{self, Head, Variant};
 use super::{make_dir, output, target};
-use crate::root;
+use crate::checkout::root;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
@@ -36,8 +37,6 @@ const WORKLOADS: [&str; 9] = [
 ];
 const CLIENTS: [u32; 4] = [1, 16, 64, 512];
 const SECONDS: u32 = 2;
-const TABLES: u32 = 4;
-const ROWS: u32 = 10_000;
 
 /// Which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -99,19 +98,6 @@ fn start(dir: &Path) -> Result<Server, String> {
     server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])
 }
 
-/// Runs tests in a directory, which stays if they fail.
-pub(super) fn in_own_directory(tests: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
-    // Root's server runs as another user, who cannot come to every checkout.
-    let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
-    let outcome = tests(&dir);
-    if outcome.is_ok() {
-        let _ = std::fs::remove_dir_all(&dir);
-    } else {
-        println!("the server's files are left in {}", dir.display());
-    }
-    outcome
-}
-
 fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
     let runs = |part| only.is_none_or(|only| only == part);
     if !runs(Part::Scripts) && !runs(Part::Sysbench) {
@@ -122,16 +108,6 @@ fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
     let scripts = scripts.and_then(|()| definitions_fit(&server));
     let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
     outcome.and(server::stop(dir))
-}
-
-/// Checks that the server has found no definition that does not fit its trees: no statement makes
-/// one.
-pub(super) fn definitions_fit(server: &Server) -> Result<(), String> {
-    let log = std::fs::read(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
-    let log = String::from_utf8_lossy(&log);
-    log.lines()
-        .find(|line| line.contains("does not fit its data"))
-        .map_or(Ok(()), |line| Err(line.to_owned()))
 }
 
 /// Runs the scripts that are wanted.
@@ -248,42 +224,6 @@ fn sysbench(server: &Server) -> Result<(), String> {
             println!("{workload} {clients}: {}", rate.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         compare_indexes(server).map_err(|why| format!("after {workload}: {why}"))?;
-    }
-    Ok(())
-}
-
-/// Returns sysbench with the options of all its commands.
-pub(super) fn sysbench_command(server: &Server, threads: u32) -> Command {
-    let mut bench = Command::new("sysbench");
-    bench.args([
-        "--db-driver=mysql",
-        "--mysql-user=root",
-        "--mysql-db=sb",
-        "--mysql-storage-engine=Millpond",
-    ]);
-    bench.arg(format!("--mysql-socket={}", server.socket.display()));
-    bench.args([
-        format!("--tables={TABLES}"),
-        format!("--table-size={ROWS}"),
-        format!("--threads={threads}"),
-    ]);
-    bench
-}
-
-/// Checks that the primary key and the index `k` of each table have the same rows.
-pub(super) fn compare_indexes(server: &Server) -> Result<(), String> {
-    for table in 1..=TABLES {
-        let sums = |index: &str| {
-            let query = format!(
-                "SELECT COUNT(*), SUM(CRC32(CONCAT(id, ':', k))) FROM sb.sbtest{table} FORCE INDEX ({index}) \
-                 WHERE k > -1 AND id > -1"
-            );
-            output(server.client().args(["--batch", "--skip-column-names", "--execute", &query]))
-        };
-        let (rows, entries) = (sums("PRIMARY")?, sums(&format!("k_{table}"))?);
-        if rows != entries {
-            return Err(format!("sbtest{table}: the rows are {rows:?}, the index has {entries:?}"));
-        }
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! Steps that the tests with a live server share: they build the program, wait, and compare what
 //! was said with what was wanted.
 
-use super::server::Server;
+use super::server::{Server, sql};
 use super::{output, target};
-use crate::ci::cargo_program;
-use crate::root;
+use crate::checkout::{cargo_program, root};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,6 +42,37 @@ pub(super) fn build_program(profile: Profile) -> Result<PathBuf, String> {
 /// Checks that a text contains another.
 pub(super) fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
     if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+/// Runs tests in a directory, which stays if they fail.
+pub(super) fn in_own_directory(tests: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+    // Root's server runs as another user, who cannot come to every checkout.
+    let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
+    let outcome = tests(&dir);
+    if outcome.is_ok() {
+        let _ = std::fs::remove_dir_all(&dir);
+    } else {
+        println!("the server's files are left in {}", dir.display());
+    }
+    outcome
+}
+
+/// Checks that the server has found no definition that does not fit its trees: no statement makes
+/// one.
+pub(super) fn definitions_fit(server: &Server) -> Result<(), String> {
+    let log = std::fs::read(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
+    let log = String::from_utf8_lossy(&log);
+    log.lines()
+        .find(|line| line.contains("does not fit its data"))
+        .map_or(Ok(()), |line| Err(line.to_owned()))
+}
+
+/// Runs a statement that has to fail, and returns its error.
+pub(super) fn refused(server: &Server, text: &str) -> Result<String, String> {
+    match sql(server, text) {
+        Ok(said) => Err(format!("`{text}` succeeds: {said}")),
+        Err(error) => Ok(error),
+    }
 }
 
 /// Gives a client the statements of a file, with all the bytes that strings have there.

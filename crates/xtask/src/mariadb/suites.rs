@@ -6,7 +6,7 @@
 
 use super::packages::install;
 use super::tree::{Tree, copy, installed_tests};
-use crate::root;
+use crate::checkout::root;
 
 const SUITES: &str = "storage_engine-millpond,storage_engine/trx-millpond,storage_engine/parts-millpond";
 

@@ -1,8 +1,8 @@
 //! Transactions that XA has prepared: they outlive their connection, the server's stop and its
 //! kill, and keep their locks.
 
-use super::hardships::refused;
 use super::server::{self, Server};
+use super::steps::refused;
 use super::steps::{expect, try_until};
 use super::{output, sql, write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Comments that are easy to read: at most so many columns, indentation included.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{File, Tree};
 
 /// The widest line with a comment, in columns.

@@ -1,7 +1,7 @@
 //! Checks of the documents: every relative link leads to an existing file and heading, and every
 //! cited invariant and design rule is defined.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{File, Tree, is_ident, line_of};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The engine waits only through `base::sync`, and uses files and time only through `vfs`, so that
 //! the simulator controls them. It prints nothing and reads no environment variable.
 
-use super::Report;
+use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, line_of, whole_words, without_tests};
 

@@ -1,7 +1,7 @@
 //! Functions that can be read at a glance: at most so many lines, and at most so many arguments.
 //! The arguments of a function of a foreign trait are that trait's.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{File, Tree, is_ident, line_of, matching_brace, whole_words};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The layers: which crates a crate may use, and which modules a module of the engine may use. Only
 //! those below it. Tests may use all.
 
-use super::Report;
+use super::problem::Report;
 use super::reach::Reach;
 use super::source::{File, Tree, is_ident, line_of, whole_words, without_tests};
 use std::collections::BTreeMap;

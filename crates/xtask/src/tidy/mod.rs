@@ -2,36 +2,34 @@
 //! its own shows that it can fail.
 
 mod columns;
-
 mod docs;
 mod doors;
 mod functions;
 mod layers;
+mod problem;
 mod reach;
 mod source;
 mod style;
 mod waits;
 mod words;
 
+use crate::checkout::root;
+use problem::Problem;
 use source::Tree;
 use std::path::Path;
 
-/// A violation of a rule. Printed as `path:line: message`, so that an editor can go there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Problem {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+/// Fails if a rule is violated, and prints where.
+pub(crate) fn run() -> Result<(), String> {
+    let problems = problems(&root());
+    problems.iter().for_each(|p| eprintln!("{p}"));
+    match problems.len() {
+        0 => Ok(()),
+        n => Err(format!("{n} problems of structure or style")),
     }
 }
 
 /// Returns all violations below `root`, sorted.
-pub(crate) fn problems(root: &Path) -> Vec<Problem> {
+fn problems(root: &Path) -> Vec<Problem> {
     check(&Tree::load(root))
 }
 
@@ -54,16 +52,13 @@ fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The callback of a rule for each violation: path, line, message.
-type Report<'a> = dyn FnMut(&str, usize, String) + 'a;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_tree_is_tidy() {
-        let problems: Vec<String> = problems(&crate::root()).iter().map(Problem::to_string).collect();
+        let problems: Vec<String> = problems(&root()).iter().map(Problem::to_string).collect();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
 }

@@ -1,7 +1,7 @@
 //! No dead files: every Rust file is reached by `mod` from a crate's root. Also finds which files
 //! belong to tests.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{Tree, is_ident, whole_words};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Rules for a file: its first line is a module comment, it is not too long, and `unsafe` is only
 //! in listed files.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{File, Tree, line_of, whole_words};
 
 /// The longest file, in lines.

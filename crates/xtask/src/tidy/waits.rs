@@ -2,7 +2,7 @@
 //! each function that sleeps or spins, and what ends its wait when the database is poisoned or
 //! closed.
 
-use super::Report;
+use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, is_ident, line_of, without_tests};
 use std::collections::BTreeSet;

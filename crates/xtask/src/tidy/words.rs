@@ -2,7 +2,7 @@
 //! this project, and what to say instead. Also finds marks of unfinished work, and paths of one
 //! machine.
 
-use super::Report;
+use super::problem::Report;
 use super::source::{Tree, is_ident};
 
 /// The document with the banned words.

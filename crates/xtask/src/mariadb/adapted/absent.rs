@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_each_explanation() {
-        let guide = std::fs::read_to_string(crate::root().join("docs/mariadb.md")).unwrap();
+        let guide = std::fs::read_to_string(crate::checkout::root().join("docs/mariadb.md")).unwrap();
         let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in [
             FOREIGN_KEYS,

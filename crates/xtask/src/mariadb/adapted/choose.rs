@@ -1,9 +1,10 @@
 //! Which tests run: the list `mariadb/adapted/tests`, without those that `left-out` names. A share
 //! has none of those that `slow` names.
 
+use super::super::share::hash;
 use super::Options;
+use crate::checkout::root;
 use crate::mariadb::tree::installed_tests;
-use crate::root;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -93,26 +94,9 @@ fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }
 
-/// FNV-1a of the seed and the name, with its bits mixed once more.
-pub(in crate::mariadb) fn hash(name: &str, seed: u64) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for byte in name.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    }
-    hash ^ (hash >> 32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_share_is_about_its_part_of_all_tests_and_depends_on_the_seed() {
-        let chosen =
-            |seed| (0..1000).filter(|n| hash(&format!("main.test{n}"), seed) % 10 < 3).collect::<Vec<_>>();
-        assert!((250..350).contains(&chosen(1).len()), "{}", chosen(1).len());
-        assert_ne!(chosen(1), chosen(2));
-    }
 
     #[test]
     fn a_pattern_is_a_name_or_its_beginning() {

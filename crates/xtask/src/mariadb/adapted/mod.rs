@@ -17,9 +17,9 @@ mod text;
 
 use super::listed::{Listed, Standing};
 use super::packages::install;
+use super::share::share;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
-pub(super) use choose::hash;
 use choose::{list_dir, reasons, suite_dir};
 use results::Relation;
 use std::collections::BTreeMap;
@@ -54,11 +54,6 @@ pub(crate) struct Options {
     /// Run nothing: compare once more what the tests printed when they ran last
     #[arg(long)]
     again: bool,
-}
-
-pub(super) fn share(text: &str) -> Result<(u64, u64), String> {
-    let parts = text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
-    parts.filter(|&(n, m)| n >= 1 && n <= m).ok_or_else(|| "a share is N/M, as 1/20".to_owned())
 }
 
 /// How a test ended with one engine.

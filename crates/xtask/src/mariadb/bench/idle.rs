@@ -6,7 +6,7 @@ use super::Size;
 use super::report::Value;
 use super::sysbench::{self, Data, Run};
 use super::workloads::Workload;
-use crate::root;
+use crate::checkout::root;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

@@ -15,8 +15,8 @@ mod scenes;
 mod session;
 mod strace;
 
-use super::adapted::{hash, share};
 use super::server::{self, Server};
+use super::share::{hash, share};
 use super::steps::try_until_within;
 use super::tree::place;
 use super::{is_root, make_dir, output, sql};

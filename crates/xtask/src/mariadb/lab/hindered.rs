@@ -2,10 +2,10 @@
 //! connection that is killed, another collection, an expression that fits nothing. And the option
 //! files of its user.
 
+use super::super::output;
 use super::super::steps::{expect, until};
-use super::super::{output, root};
 use super::{Lab, collecting, interrupt, refused};
-use crate::ci::cargo_program;
+use crate::checkout::{cargo_program, root};
 use std::io::Write;
 use std::process::{Command, Stdio};
 

@@ -12,10 +12,10 @@ mod outcomes;
 mod run;
 mod units;
 
-use super::adapted::share;
 use super::listed::{Listed, Standing};
+use super::share::share;
 use super::{make_dir, target};
-use crate::root;
+use crate::checkout::root;
 use fetch::Answer;
 use outcomes::Outcomes;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,10 @@
 //! What can run by itself: a test file of SQLAlchemy, an app of Django's tests; and which of these
 //! run.
 
+use super::super::share::hash;
 use super::Options;
 use super::fetch::Fetched;
 use super::list_dir;
-use crate::mariadb::adapted::hash;
 use std::path::{Path, PathBuf};
 
 /// A program.

@@ -2,9 +2,9 @@
 //! gives series, and promtool tests the rules of the alerts.
 
 use super::{Serving, http};
+use crate::checkout::root;
 use crate::mariadb::steps::until;
 use crate::mariadb::{make_dir, output, packages, write};
-use crate::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -2,10 +2,8 @@
 
 use super::super::compare::few_beside_a_replica;
 use super::super::output;
-use super::super::server::Server;
-use super::super::smoke::sysbench_command;
+use super::super::sysbench::sysbench_command;
 use super::group::{Group, Setting};
-use std::path::Path;
 
 const CLIENTS: u32 = 16;
 /// Each for so long.
@@ -19,18 +17,6 @@ const WORKLOADS: [&str; 6] = [
     "oltp_update_non_index",
     "oltp_delete",
 ];
-
-/// Starts a server and a replica of it, both with these options, and runs `work` with them.
-pub(in super::super) fn with_replica(
-    dir: &Path,
-    options: &[&str],
-    work: impl FnOnce(&Server, &Server) -> Result<(), String>,
-) -> Result<(), String> {
-    let setting = Setting { dir: dir.to_owned(), engine: "Millpond".to_owned() };
-    let group = Group::start(&setting, &[options, options])?;
-    group.follow(1, 0, "")?;
-    work(group.server(0)?, group.server(1)?)
-}
 
 /// The check: random statements, and the tables of the replica after each case.
 pub(super) fn statements(setting: &Setting) -> Result<(), String> {

@@ -225,3 +225,15 @@ fn common_options(id: usize, port: u16) -> Vec<String> {
     all.extend([format!("--server-id={id}"), format!("--port={port}")]);
     all
 }
+
+/// Starts a server and a replica of it, both with these options, and runs `work` with them.
+pub(in super::super) fn with_replica(
+    dir: &Path,
+    options: &[&str],
+    work: impl FnOnce(&Server, &Server) -> Result<(), String>,
+) -> Result<(), String> {
+    let setting = Setting { dir: dir.to_owned(), engine: "Millpond".to_owned() };
+    let group = Group::start(&setting, &[options, options])?;
+    group.follow(1, 0, "")?;
+    work(group.server(0)?, group.server(1)?)
+}

@@ -4,10 +4,10 @@
 //! Most of them have a primary and a replica, and share them. The others start servers of their
 //! own.
 
-pub(super) mod beside;
+mod beside;
 mod failover;
 mod forms;
-mod group;
+pub(super) mod group;
 mod point_in_time;
 pub(crate) mod rate;
 mod reader;
@@ -15,7 +15,7 @@ mod semi_sync;
 mod sources;
 mod spider;
 
-use super::smoke::in_own_directory;
+use super::steps::in_own_directory;
 use group::{Group, Setting};
 use std::time::Instant;
 

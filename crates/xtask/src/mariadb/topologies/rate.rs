@@ -4,8 +4,9 @@
 //! all of them, its appliers start, and the time is taken until they have ended. The engines take
 //! turns. Both servers have both engines, and every commit is synced, in the binary logs too.
 
-use super::super::smoke::{in_own_directory, sysbench_command};
+use super::super::steps::in_own_directory;
 use super::super::steps::try_until;
+use super::super::sysbench::sysbench_command;
 use super::super::{build_for_tests, output};
 use super::group::{Group, Setting};
 use std::time::Instant;

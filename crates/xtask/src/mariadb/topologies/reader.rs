@@ -6,7 +6,7 @@ use super::super::packages::install;
 use super::super::steps::expect;
 use super::super::{make_dir, output, target, write};
 use super::group::{Group, Setting};
-use crate::root;
+use crate::checkout::root;
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! Spider: a table whose rows are on two other servers, in tables of Millpond. A transaction over
 //! both is one of XA on each of them.
 
-use super::super::hardships::refused;
 use super::super::packages::unpack;
+use super::super::steps::refused;
 use super::super::steps::{expect, try_until};
 use super::super::{make_dir, sql};
 use super::group::{Group, Setting};

@@ -1,7 +1,7 @@
 //! The bytes of an undo stream, cut into chunks that are in memory or in files, and what is known
 //! of these bytes without reading them.
 
-use super::fetch::FilePlace;
+use super::place::FilePlace;
 use super::record::{UndoEntry, UndoRecord};
 use super::walk::{LeftToPurge, Rewinds};
 use crate::page::Damage;

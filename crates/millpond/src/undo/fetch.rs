@@ -5,7 +5,8 @@
 //! again. It *holds* the fetched piece until it is done, so it makes progress even if the small
 //! shared cache has dropped the piece meanwhile.
 
-use super::history_batch;
+use super::history_directory::{self, ToPurge};
+use super::place::{FilePlace, UndoPiece};
 use super::record::UndoRecord;
 use crate::error::{Error, Result};
 use crate::page::Damage;
@@ -13,77 +14,12 @@ use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{TxnId, crc};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::File;
 
 pub(super) const BEHIND: Damage = Damage("an undo address lies behind the end of its stream");
 
 /// The number of pieces that the cache keeps.
 const CACHED: usize = 32;
-
-/// An undo file. It is removed when only the journal still refers to it.
-#[derive(Debug)]
-pub(crate) struct UndoFile {
-    pub(super) number: u32,
-    pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn File>,
-}
-
-/// Where a piece of undo is in the undo files.
-#[derive(Clone, Debug)]
-pub(crate) struct FilePlace {
-    pub(super) file: Arc<UndoFile>,
-    /// Offset in the file, bytes.
-    pub(super) at: u64,
-    /// CRC32C of the bytes.
-    pub(super) crc: u32,
-}
-
-impl FilePlace {
-    /// Returns the number of the file.
-    pub(crate) fn file(&self) -> u32 {
-        self.file.number
-    }
-
-    /// Fills `bytes` from offset `from` behind the place.
-    pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result {
-        self.file.file.read_at(bytes, self.at + from).map_err(|e| Error::io("read", &self.file.path, e))
-    }
-
-    /// A place for tests that never read it.
-    #[cfg(test)]
-    pub(super) fn nowhere() -> FilePlace {
-        let vfs = vfs::mem::MemDisk::default().vfs(1);
-        let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: false, read_only: false };
-        let path = PathBuf::from("/nowhere");
-        let file = vfs.disk.open(&path, mode).expect("an empty disk");
-        FilePlace { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
-    }
-}
-
-/// A piece of undo that is not in memory.
-#[derive(Clone, Debug)]
-pub(crate) struct UndoPiece {
-    /// Its transaction, or none if it is a whole history batch.
-    pub(super) owner: TxnId,
-    /// Where it begins in its stream.
-    pub(super) base: u64,
-    /// Its length in bytes. For a member of a history batch: the length of the batch.
-    pub(super) len: u32,
-    pub(super) place: FilePlace,
-    /// If set, the piece is the whole stream of this member of the history batch at `place`.
-    pub(super) member: Option<MemberRank>,
-}
-
-/// A member's position in the directory of a history batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MemberRank {
-    /// The number of members before it.
-    pub(super) before: u32,
-    /// The number of members of the batch.
-    pub(super) of: u32,
-}
 
 /// The result of reading a record.
 #[derive(Debug)]
@@ -107,7 +43,7 @@ struct FetchedPiece {
 impl FetchedPiece {
     fn read(piece: &UndoPiece) -> Result<FetchedPiece> {
         let (bytes, crc) = match piece.member {
-            Some(rank) => history_batch::read_member(piece, rank)?,
+            Some(rank) => history_directory::read_member(piece, rank)?,
             None => {
                 let mut bytes = vec![0; piece.len as usize];
                 piece.place.read(0, &mut bytes)?;
@@ -139,6 +75,12 @@ impl HeldPiece {
     /// Returns the bytes of `piece` if this is the held piece.
     pub(super) fn bytes(&self, piece: &UndoPiece) -> Option<&[u8]> {
         self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| &fetched.bytes[..])
+    }
+
+    /// Returns the transactions of the held history batch that purge must read, with their streams.
+    pub(crate) fn to_purge(&self, piece: &UndoPiece) -> Result<Vec<ToPurge>, Damage> {
+        let payload = self.bytes(piece).ok_or(Damage("a history batch was not fetched"))?;
+        history_directory::to_purge(payload)
     }
 
     /// Shows `look` the record at `at` of the stream that `piece` is a part of, and the offset of

@@ -1,8 +1,8 @@
 //! The [history batches](super::history_batch): which batch holds the undo of a committed
 //! transaction, and which batches are due for purge.
 
-use super::fetch::{HeldPiece, UndoPiece};
-use super::history_batch::{self, HistoryBatch, HistoryBatchRange, ToPurge};
+use super::history_batch::{HistoryBatch, HistoryBatchRange};
+use super::place::UndoPiece;
 use super::record::UndoRecord;
 use super::shortcuts::{ShortcutEnd, Shortcuts};
 use crate::checkpoint::list::ListedBatches;
@@ -222,13 +222,5 @@ impl History {
     /// Returns the memory of batches and index in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
-    }
-}
-
-impl HeldPiece {
-    /// Returns the transactions of the held history batch that purge must read, with their streams.
-    pub(crate) fn to_purge(&self, piece: &UndoPiece) -> Result<Vec<ToPurge>, Damage> {
-        let payload = self.bytes(piece).ok_or(Damage("a history batch was not fetched"))?;
-        history_batch::to_purge(payload)
     }
 }

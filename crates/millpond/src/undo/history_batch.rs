@@ -1,25 +1,18 @@
 //! History batches: the undo of many committed transactions, in one batch of an undo file.
 //!
-//! ```text
-//! batch, as in the journal but for its magic "USEG"
-//! payload: count u32
-//!          · directory, ascending:
-//!            { transaction u48 · flags u8 (1: something to purge) · end u32 · crc32c u32 }
-//!          · bytes
-//! ```
-//! `end` is where a transaction's bytes end within `bytes`, and the checksum is that of its bytes.
-//! Memory keeps the place of the batch, the set of its ids (about two bits each), and its least and
-//! greatest commit LSN. **No snapshot lies between these two.** So a reader that asks for the
-//! commit LSN of a member may be given the least one: every snapshot compares with it as with the
-//! true one.
+//! The magic of such a [batch](super::batch) is "USEG", and its payload begins with a
+//! [directory](super::history_directory). Memory keeps the place of the batch, the set of its ids
+//! (about two bits each), and its least and greatest commit LSN. **No snapshot lies between these
+//! two.** So a reader that asks for the commit LSN of a member may be given the least one: every
+//! snapshot compares with it as with the true one.
 
-use super::fetch::{FilePlace, MemberRank, UndoFile, UndoPiece};
-use super::journal::{BATCH_HEAD, BLOCK, FileContent, Journal, fill_batch_head, read_batch};
+use super::batch::{BATCH_HEAD, BLOCK, fill_batch_head, read_batch};
+use super::history_directory::{self, Directory, ToPurge, directory_bytes, put_entry};
+use super::place::{FilePlace, MemberRank, UndoFile, UndoPiece};
 use super::stream::Stream;
 use crate::checkpoint::list::ListedBatches;
 use crate::error::{Error, Result};
-use crate::page::Damage;
-use base::codec::{Put, Reader, Truncated};
+use base::codec::Put;
 use base::{Lsn, TxnId, crc};
 use std::sync::Arc;
 
@@ -30,9 +23,6 @@ pub(crate) const HISTORY_BATCH_TXNS: usize = 1024;
 pub(crate) const HISTORY_BATCH_BYTES: usize = 128 << 10;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
-/// Bytes of an entry of the directory.
-const ENTRY: usize = 15;
-const PURGE: u8 = 1;
 /// Transaction ids in one word of bits.
 const WORD: u64 = 64;
 
@@ -70,9 +60,6 @@ pub(crate) struct HistoryBatch {
     /// Purge has something to do for it.
     pub(crate) purge: bool,
 }
-
-/// A transaction with something to purge, and its whole stream.
-pub(crate) type ToPurge = (TxnId, Vec<u8>);
 
 /// Consecutive history batches in a file, still to be purged. No snapshot reads them.
 #[derive(Clone, Debug)]
@@ -185,7 +172,7 @@ impl HistoryBatchRange {
             Error::corrupt(&self.file.path, format!("the history batch at offset {} is malformed", self.at))
         };
         let count = Directory::of(payload).map_err(|_| damaged())?.count;
-        let out = to_purge(payload).map_err(|_| damaged())?;
+        let out = history_directory::to_purge(payload).map_err(|_| damaged())?;
         self.txns = self.txns.saturating_sub(count as u64);
         self.at = next;
         let more = self.at < self.end;
@@ -193,79 +180,16 @@ impl HistoryBatchRange {
     }
 }
 
-/// The payload of a history batch.
-#[derive(Clone, Copy, Debug)]
-struct Directory<'a> {
-    count: usize,
-    entries: &'a [u8],
-    bytes: &'a [u8],
-}
-
-impl<'a> Directory<'a> {
-    fn of(payload: &'a [u8]) -> Result<Directory<'a>, Truncated> {
-        let mut r = Reader::new(payload);
-        let count = r.u32()? as usize;
-        let entries = r.bytes(count.checked_mul(ENTRY).ok_or(Truncated)?)?;
-        Ok(Directory { count, entries, bytes: r.rest() })
-    }
-
-    fn entry(&self, at: usize) -> Result<(TxnId, u8, usize), Truncated> {
-        let mut r = Reader::new(&self.entries[at * ENTRY..(at + 1) * ENTRY]);
-        Ok((TxnId(r.u48()?), r.u8()?, r.u32()? as usize))
-    }
-
-    fn get(&self, at: usize) -> Result<(TxnId, bool, &'a [u8]), Truncated> {
-        let (txn, flags, end) = self.entry(at)?;
-        let from = if at == 0 { 0 } else { self.entry(at - 1)?.2 };
-        Ok((txn, flags & PURGE != 0, self.bytes.get(from..end).ok_or(Truncated)?))
-    }
-}
-
-/// Reads the stream of one member of a history batch, and its checksum.
-pub(super) fn read_member(piece: &UndoPiece, rank: MemberRank) -> Result<(Vec<u8>, u32)> {
-    let place = &piece.place;
-    let damaged = || {
-        let what = format!("the history batch at offset {} lacks {:?}", place.at, piece.owner);
-        Error::corrupt(&place.file.path, what)
-    };
-    // The entry before it says where its bytes begin.
-    let first = rank.before.saturating_sub(1);
-    let mut entries = [0; 2 * ENTRY];
-    let entries = &mut entries[..(rank.before - first + 1) as usize * ENTRY];
-    place.read(4 + u64::from(first) * ENTRY as u64, entries)?;
-    let mut r = Reader::new(entries);
-    let mut entry = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u8()?, r.u32()?, r.u32()?));
-    let mut from = 0;
-    if rank.before > 0 {
-        from = entry().map_err(|_| damaged())?.2;
-    }
-    let (txn, _, end, crc) = entry().map_err(|_| damaged())?;
-    if txn != piece.owner || end < from || end > piece.len {
-        return Err(damaged());
-    }
-    let mut bytes = vec![0; (end - from) as usize];
-    place.read(4 + u64::from(rank.of) * ENTRY as u64 + u64::from(from), &mut bytes)?;
-    Ok((bytes, crc))
-}
-
-/// Returns the transactions of a history batch that have something to purge, with their streams.
-pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<ToPurge>, Damage> {
-    let malformed = |_| Damage("a history batch is malformed");
-    let directory = Directory::of(payload).map_err(malformed)?;
-    let all = (0..directory.count).map(|at| directory.get(at).map_err(malformed));
-    let wanted = all.filter_map(|member| match member {
-        Ok((txn, true, bytes)) => Some(Ok((txn, bytes.to_vec()))),
-        Ok((_, false, _)) => None,
-        Err(damage) => Some(Err(damage)),
-    });
-    wanted.collect()
-}
-
 /// Appends a history batch, which will be at offset `at` of `file`, to `out`. Returns what memory
 /// keeps of it.
-fn encode(members: &mut [BatchMember], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u8>) -> HistoryBatch {
+pub(super) fn encode(
+    members: &mut [BatchMember],
+    file: &Arc<UndoFile>,
+    at: u64,
+    out: &mut Vec<u8>,
+) -> HistoryBatch {
     members.sort_unstable_by_key(|member| member.txn);
-    let (start, directory) = (out.len() + BATCH_HEAD, 4 + members.len() * ENTRY);
+    let (start, directory) = (out.len() + BATCH_HEAD, directory_bytes(members.len()));
     let len = directory + members.iter().map(|member| member.len).sum::<usize>();
     let end = (start + len).next_multiple_of(BLOCK);
     out.reserve(end - out.len());
@@ -277,10 +201,8 @@ fn encode(members: &mut [BatchMember], file: &Arc<UndoFile>, at: u64, out: &mut 
         let from = out.len();
         member.stream.copy(out);
         base::check!(out.len() - from == member.len, "the undo of {} has changed", member.txn);
-        head.put_u48(member.txn.0);
-        head.put_u8(if member.purge { PURGE } else { 0 });
-        head.put_u32((out.len() - start - directory) as u32);
-        head.put_u32(crc::crc32c(&out[from..]));
+        let end = (out.len() - start - directory) as u32;
+        put_entry(&mut head, member.txn, member.purge, end, crc::crc32c(&out[from..]));
         let (word, bit) = (member.txn.0 / WORD, 1 << (member.txn.0 % WORD));
         match ids.last_mut().filter(|(at, _)| *at == word) {
             Some((_, bits)) => *bits |= bit,
@@ -301,25 +223,5 @@ fn encode(members: &mut [BatchMember], file: &Arc<UndoFile>, at: u64, out: &mut 
         ids: ids.into(),
         count: members.len() as u32,
         purge: members.iter().any(|member| member.purge),
-    }
-}
-
-impl Journal {
-    /// Writes one history batch for each of `groups`. No group may be empty; the order in a group
-    /// does not matter. The batches can be read at once and are not durable. If the disk is full
-    /// nothing changes.
-    pub(crate) fn append_history_batches<'a>(
-        &mut self,
-        groups: impl Iterator<Item = &'a mut [BatchMember]>,
-    ) -> Result<Vec<HistoryBatch>> {
-        let (file, start) = self.place_for_batch(FileContent::History)?;
-        let mut bytes = self.take_buffer();
-        let mut batches = Vec::new();
-        for members in groups {
-            batches.push(encode(members, &file, start + bytes.len() as u64, &mut bytes));
-        }
-        let written = self.write(&file, &bytes, start);
-        self.keep_buffer(bytes);
-        written.map(|()| batches)
     }
 }

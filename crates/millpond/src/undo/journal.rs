@@ -7,20 +7,19 @@
 //!  file  [ header, 4,096 bytes ][ batch ][ batch ] …
 //!  header: magic "MPUNDO\0\0" · format u16 · 0 u16 · number u32 · database id u64 · …
 //!          · crc32c u32 at 4,092
-//!  batch, at a multiple of 4,096, zero-padded to one:
-//!    0  magic "UBAT"   4  payload bytes u32
-//!    8  crc32c u32 of payload, file number u32 and offset u64   12  0 u32
-//!   16  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
+//!  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
 //! ```
-//! A file holds either such batches, with chunks of single streams, or [history
-//! batches](super::history_batch), never both. What a checkpoint lists is synced before; the rest
-//! need not be. The checkpoint's list in the log says which files are valid, and how many bytes of
-//! each. A file is removed when nothing in memory refers to it and a root that does not name it is
-//! durable. Each run begins new files. The files are read and written through the operating
-//! system's cache, which has more room for what is read again than the engine takes for itself.
+//! A file holds either [batches](super::batch) with this payload and the magic "UBAT", which have
+//! chunks of single streams, or [history batches](super::history_batch), never both. What a
+//! checkpoint lists is synced before; the rest need not be. The checkpoint's list in the log says
+//! which files are valid, and how many bytes of each. A file is removed when nothing in memory
+//! refers to it and a root that does not name it is durable. Each run begins new files. The files
+//! are read and written through the operating system's cache, which has more room for what is read
+//! again than the engine takes for itself.
 
-use super::fetch::{FilePlace, UndoFile};
-use super::history_batch::HistoryBatchRange;
+use super::batch::{BATCH_HEAD, BLOCK, fill_batch_head, read_batch};
+use super::history_batch::{self, BatchMember, HistoryBatch, HistoryBatchRange};
+use super::place::{FilePlace, UndoFile};
 use super::stream::ChunkCopy;
 use super::streams::Streams;
 use crate::checkpoint::UndoFiles;
@@ -42,8 +41,6 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MPUNDO\0\0";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"UBAT");
 const FORMAT: u16 = 1;
-pub(super) const BLOCK: usize = 4096;
-pub(super) const BATCH_HEAD: usize = 16;
 /// Bytes before those of a chunk: transaction, offset and length.
 const CHUNK_HEAD: usize = 15;
 /// A file that is longer than this is followed by a new one. Bytes.
@@ -78,7 +75,7 @@ impl JournalFile {
 
 /// What a file holds, see the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileContent {
+enum FileContent {
     Chunks,
     History,
 }
@@ -282,8 +279,26 @@ impl Journal {
         Ok(chunks.iter().map(place).collect())
     }
 
+    /// Writes one history batch for each of `groups`. No group may be empty; the order in a group
+    /// does not matter. The batches can be read at once and are not durable. If the disk is full
+    /// nothing changes.
+    pub(crate) fn append_history_batches<'a>(
+        &mut self,
+        groups: impl Iterator<Item = &'a mut [BatchMember]>,
+    ) -> Result<Vec<HistoryBatch>> {
+        let (file, start) = self.place_for_batch(FileContent::History)?;
+        let mut bytes = self.take_buffer();
+        let mut batches = Vec::new();
+        for members in groups {
+            batches.push(history_batch::encode(members, &file, start + bytes.len() as u64, &mut bytes));
+        }
+        let written = self.write(&file, &bytes, start);
+        self.keep_buffer(bytes);
+        written.map(|()| batches)
+    }
+
     /// Returns the file for batches of this content, and where the next batch goes.
-    pub(super) fn place_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
+    fn place_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
         let current = self.current[content as usize].and_then(|number| self.files.get(&number));
         let number = match current.filter(|kept| kept.len < self.file_bytes) {
             Some(kept) => kept.file.number,
@@ -294,7 +309,7 @@ impl Journal {
     }
 
     /// Writes the batch for which [`Journal::place_for_batch`] has found the place.
-    pub(super) fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
+    fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
             planted(Bug::ForgottenEarly) && self.current[FileContent::Chunks as usize] == Some(file.number);
         if !skipped && let Err(error) = self.grow(&*file.file, batch, at, &file.path) {
@@ -310,12 +325,12 @@ impl Journal {
     }
 
     /// Returns empty memory for a batch. [`Journal::keep_buffer`] takes it back.
-    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+    fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
     /// Keeps the memory of [`Journal::take_buffer`] for the next batch.
-    pub(super) fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
+    fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         buffer.shrink_to(BUFFER_BYTES);
         self.buffer = buffer;
@@ -464,32 +479,6 @@ impl Journal {
     }
 }
 
-/// Reads the batch at `at` of a file with `len` valid bytes, and checks its magic and checksum.
-/// Returns the batch, the end of its payload, and the offset of the next batch.
-pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Result<(AlignedBuf, usize, u64)> {
-    let damaged = |what: &str| Error::corrupt(&file.path, format!("the batch at offset {at} {what}"));
-    let read =
-        |bytes: &mut AlignedBuf| file.file.read_at(bytes, at).map_err(|e| Error::io("read", &file.path, e));
-    let mut head = AlignedBuf::zeroed(BLOCK);
-    read(&mut head)?;
-    let payload = get_u32(&head, 4) as usize;
-    let whole = (BATCH_HEAD + payload).next_multiple_of(BLOCK);
-    if get_u32(&head, 0) != magic || whole as u64 > len - at {
-        return Err(damaged("is none"));
-    }
-    let mut batch = head;
-    if whole > BLOCK {
-        batch = AlignedBuf::zeroed(whole);
-        read(&mut batch)?;
-    }
-    if get_u32(&batch, 8)
-        != crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]) ^ place_crc(file.number, at)
-    {
-        return Err(damaged("fails its checksum"));
-    }
-    Ok((batch, BATCH_HEAD + payload, at + whole as u64))
-}
-
 /// Adds the undo of `wanted` that a file holds to the streams. They keep at most `memory` bytes of
 /// it in memory.
 fn restore(
@@ -532,13 +521,6 @@ fn restore(
     Ok(())
 }
 
-fn place_crc(number: u32, at: u64) -> u32 {
-    let mut place = Vec::with_capacity(12);
-    place.put_u32(number);
-    place.put_u64(at);
-    crc::crc32c(&place)
-}
-
 fn encode_batch(chunks: &[ChunkCopy], number: u32, at: u64) -> AlignedBuf {
     let payload: usize = chunks.iter().map(|chunk| CHUNK_HEAD + chunk.bytes.len()).sum();
     let mut batch = AlignedBuf::zeroed((BATCH_HEAD + payload).next_multiple_of(BLOCK));
@@ -555,15 +537,6 @@ fn encode_batch(chunks: &[ChunkCopy], number: u32, at: u64) -> AlignedBuf {
     }
     fill_batch_head(&mut batch, BATCH_MAGIC, payload, number, at);
     batch
-}
-
-/// Fills in the head of a batch whose payload is complete. Returns the payload's CRC32C.
-pub(super) fn fill_batch_head(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
-    set_u32(batch, 0, magic);
-    set_u32(batch, 4, payload as u32);
-    let crc = crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]);
-    set_u32(batch, 8, crc ^ place_crc(number, at));
-    crc
 }
 
 #[cfg(test)]

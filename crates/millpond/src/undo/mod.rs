@@ -11,12 +11,15 @@
 //! gives every stream the same bytes at the same offsets, and the addresses in pages stay valid
 //! over a crash.
 
+mod batch;
 mod chunks;
 mod delta;
 pub(crate) mod fetch;
 pub(crate) mod history;
 pub(crate) mod history_batch;
+mod history_directory;
 pub(crate) mod journal;
+mod place;
 pub(crate) mod record;
 mod shortcuts;
 pub(crate) mod spares;
@@ -25,12 +28,14 @@ pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod walk;
 
-pub(crate) use fetch::{HeldPiece, PieceCache, UndoAccess, UndoPiece};
+pub(crate) use fetch::{HeldPiece, PieceCache, UndoAccess};
 pub(crate) use history::History;
 pub(crate) use history_batch::{
     BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatch,
-    HistoryBatchRange, ToPurge,
+    HistoryBatchRange,
 };
+pub(crate) use history_directory::ToPurge;
+pub(crate) use place::UndoPiece;
 pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};
 pub(crate) use shortcuts::ShortcutEnd;
 pub(crate) use stream::{ChunkCopy, Stream, UndoPosition};

@@ -13,7 +13,8 @@
 //! same.
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
-use super::fetch::{BEHIND, FilePlace, HeldPiece, UndoAccess, UndoPiece};
+use super::fetch::{BEHIND, HeldPiece, UndoAccess};
+use super::place::{FilePlace, UndoPiece};
 use super::record::{UndoEntry, UndoRecord};
 use super::walk::PurgeWalk;
 use crate::error::Error;

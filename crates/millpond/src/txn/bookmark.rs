@@ -2,8 +2,9 @@
 //! the log. After a crash the bookmark is that of the last commit that has survived and has one, so
 //! it tells the program up to where its own log is contained in the database.
 
-use super::system::Txns;
+use super::log_record::log_record;
 use crate::error::{Error, Result};
+use crate::log::Log;
 use crate::log::group::Record;
 use base::Lsn;
 use base::sync::Mutex;
@@ -36,6 +37,12 @@ impl Bookmark {
             newest.1.extend_from_slice(mark);
         }
     }
+
+    /// Logs a bookmark that belongs to no commit. Returns the LSN of its group.
+    pub(crate) fn log(&self, log: &Log, mark: &[u8]) -> Result<Lsn> {
+        log.make_room()?;
+        Ok(log_record(log, &Record::Bookmark { mark }, |lsn| self.note(lsn, mark)))
+    }
 }
 
 /// Fails for a bookmark that is too long.
@@ -45,15 +52,6 @@ pub(crate) fn check(mark: &[u8]) -> Result {
             Err(Error::Misuse(format!("a bookmark of {len} bytes: up to {BOOKMARK_BYTES_MAX} are allowed")))
         }
         _ => Ok(()),
-    }
-}
-
-impl Txns {
-    /// Logs a bookmark that belongs to no commit. Returns the LSN of its group.
-    pub(crate) fn log_bookmark(&self, mark: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
-        let lsn = self.log_record(&Record::Bookmark { mark }, |lsn| self.bookmark.note(lsn, mark));
-        Ok(lsn)
     }
 }
 

@@ -11,6 +11,7 @@
 //! read the next value: the one that has the lock may take values in between, and then the exchange
 //! fails. So no value is taken without the lock behind one that was taken with it.
 
+use super::log_record::log_record;
 use super::system::{Rules, Txn, Txns};
 use crate::error::Result;
 use crate::log::group::Record;
@@ -231,7 +232,7 @@ impl Txns {
         if !planted(Bug::CounterUnlisted) {
             counter.listed.fetch_max(next, Ordering::AcqRel);
         }
-        let lsn = self.log_record(&Record::Counter { tree: counter.tree, next }, |_| {});
+        let lsn = log_record(&self.store.log, &Record::Counter { tree: counter.tree, next }, |_| {});
         counter.logged.fetch_max(next, Ordering::AcqRel);
         Ok(Some(lsn))
     }

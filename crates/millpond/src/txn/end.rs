@@ -2,6 +2,7 @@
 
 use super::admission::UndoWait;
 use super::decided::OnRecord;
+use super::log_record::{log_group, log_record};
 use super::revert::{RevertOptions, Reverting};
 use super::system::{Rules, Txn, Txns};
 use crate::error::{Error, Result};
@@ -13,33 +14,12 @@ use crate::planted::{Bug, planted};
 use crate::undo::{REWINDS_MAX, Stream, UndoEntry, UndoPosition, encode_rewind};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A rollback that costs more undo than this goes to the background, bytes.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
 
 impl Txns {
-    /// Logs a record that changes no page, and returns its LSN. `stamp` gets the LSN before any
-    /// other thread can find the record.
-    pub(super) fn log_record(&self, record: &Record<'_>, stamp: impl FnOnce(Lsn)) -> Lsn {
-        self.log_group(|bytes| group::put_record(bytes, record), stamp)
-    }
-
-    /// Logs the records that `put` appends, as [`Txns::log_record`] does.
-    fn log_group(&self, put: impl FnOnce(&mut Vec<u8>), stamp: impl FnOnce(Lsn)) -> Lsn {
-        thread_local! {
-            /// The buffer of this thread's last record.
-            static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-        }
-        let mut bytes = SPARE.try_with(RefCell::take).unwrap_or_default();
-        group::begin(&mut bytes);
-        put(&mut bytes);
-        let lsn = self.store.log.append(&mut bytes, stamp);
-        let _ = SPARE.try_with(|spare| spare.replace(bytes));
-        lsn
-    }
-
     /// Commits a transaction that has changed something. From here on it is committed for every
     /// other transaction, and its locks are free. It survives a crash once the log is durable
     /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case. A
@@ -59,7 +39,7 @@ impl Txns {
                 group::put_record(bytes, &Record::Bookmark { mark });
             }
         };
-        let lsn = self.log_group(put, |lsn| {
+        let lsn = log_group(&self.store.log, put, |lsn| {
             // Before the first reader sees the commit.
             self.decided.note(on_record, lsn);
             if let Some(mark) = mark {
@@ -87,7 +67,7 @@ impl Txns {
     /// the bookmark, which is not durable yet; none if there was nothing to make durable. REQUIRES:
     /// no latch held.
     pub(crate) fn commit(&self, txn: &Txn, mark: Option<&[u8]>) -> Result<Option<Lsn>> {
-        let alone = || mark.map(|mark| self.log_bookmark(mark)).transpose();
+        let alone = || mark.map(|mark| self.bookmark.log(&self.store.log, mark)).transpose();
         let Some(owner) = txn.owner() else { return alone() };
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
@@ -154,12 +134,12 @@ impl Txns {
         if !stream.covers_marks() {
             // No row shows a version of it, and no delete mark has come back: its state is never
             // asked for again.
-            self.log_record(&Record::Reverted { txn }, |_| {});
+            log_record(&self.store.log, &Record::Reverted { txn }, |_| {});
             self.status.set(txn, TxnState::Settled);
             self.streams.remove(txn);
             return Ok(true);
         }
-        let lsn = self.log_record(&Record::Abort { txn }, |_| {});
+        let lsn = log_record(&self.store.log, &Record::Abort { txn }, |_| {});
         self.purge_queue.push(lsn, EndedTxn { txn, stream: Arc::clone(stream), committed: false });
         Ok(true)
     }
@@ -213,7 +193,7 @@ impl Txns {
         let mut entry = Vec::new();
         encode_rewind(mark.end, mark.last, &mut entry);
         if !planted(Bug::RewindNotLogged) {
-            self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+            log_record(&self.store.log, &Record::Undo { txn: owner, at, entry: &entry }, |_| {});
         }
         Ok(())
     }

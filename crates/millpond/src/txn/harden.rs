@@ -1,6 +1,7 @@
 //! Hardening for a checkpoint: copies to the undo files the undo of unfinished transactions that
 //! redo below the checkpoint could have rebuilt, then lists these transactions in the log (INV-16).
 
+use super::log_record::log_record;
 use super::system::Txns;
 use crate::checkpoint::list::{List, Listed, Stage};
 use crate::checkpoint::{Hardened, UndoFiles, Unfinished};
@@ -131,7 +132,7 @@ impl Unfinished for Txns {
         let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
         for part in parts {
             self.store.log.make_room()?;
-            let lsn = self.log_record(&Record::Checkpoint { body: &part }, |_| {});
+            let lsn = log_record(&self.store.log, &Record::Checkpoint { body: &part }, |_| {});
             hardened.first = hardened.first.min(lsn);
             hardened.last = lsn;
         }

@@ -12,7 +12,8 @@
 //!   knows which commits a coordinator has on record. [`revert`] restores older versions. [`purge`]
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
-//! - [`bookmark`] is what a program keeps with its last commit.
+//! - [`bookmark`] is what a program keeps with its last commit. [`log_record`] logs records that
+//!   change no page.
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
 //! - [`shown`] is what others may see of a transaction.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
@@ -33,6 +34,7 @@ pub(crate) mod load;
 pub(crate) mod lock;
 mod lock_cursor;
 pub(crate) mod lock_range;
+mod log_record;
 mod marks;
 mod overtaken;
 pub(crate) mod prepare;

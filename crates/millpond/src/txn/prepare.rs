@@ -6,6 +6,7 @@
 //! keeps room, so this commit waits for nothing and cannot fail.
 
 use super::decided::OnRecord;
+use super::log_record::log_record;
 use super::system::{Prepared, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::{Owner, Using, Wait};
@@ -58,7 +59,7 @@ impl Txns {
             };
             prepared.insert(xid.to_vec(), entry);
         }
-        Ok(self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {}))
+        Ok(log_record(&self.store.log, &Record::Prepare { txn: owner.txn(), xid }, |_| {}))
     }
 
     /// Keeps room in the log for the commit record of a held transaction. From here on readers wait
@@ -111,7 +112,8 @@ impl Txns {
         // A checkpoint above this record must not list the transaction as prepared, because its
         // rows are about to be reverted. So its state changes before the record can be found.
         let txn = owner.txn();
-        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
+        let lsn =
+            log_record(&self.store.log, &Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
         self.end_aborted(owner, stream);
         lsn
     }

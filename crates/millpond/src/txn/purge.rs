@@ -2,6 +2,7 @@
 //! (PostgreSQL: vacuum.)
 
 use super::admission::UndoWait;
+use super::log_record::log_record;
 use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::revert::RECORD_REDO;
 use super::system::Txns;
@@ -167,7 +168,7 @@ impl Txns {
         self.purge_records(stream, ended.committed, run)?;
         if !ended.committed {
             self.store.log.make_room()?;
-            self.log_record(&LogRecord::Reverted { txn }, |_| {});
+            log_record(&self.store.log, &LogRecord::Reverted { txn }, |_| {});
         } else if stream.needs_purge() {
             self.log_purged(txn)?;
         }
@@ -319,7 +320,7 @@ impl Txns {
         self.store.log.make_room()?;
         let mut ids = Vec::new();
         group::put_ids(&mut ids, &mut txns);
-        self.log_record(&LogRecord::Purged { txns: &ids }, |_| {});
+        log_record(&self.store.log, &LogRecord::Purged { txns: &ids }, |_| {});
         Ok(())
     }
 

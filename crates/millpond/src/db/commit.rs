@@ -231,8 +231,8 @@ impl Db {
     pub fn set_bookmark(&self, mark: &[u8], durability: Durability) -> Result<()> {
         bookmark::check(mark)?;
         let _inside = self.core.enter()?;
-        let txns = &self.core.engine.txns;
-        let lsn = txns.bookmark.log(&txns.store.log, mark)?;
+        let engine = &self.core.engine;
+        let lsn = engine.txns.bookmark.log(&engine.store.log, mark)?;
         self.core.make_durable(lsn, durability, SyncReason::Commit)
     }
 

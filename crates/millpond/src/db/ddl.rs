@@ -71,7 +71,7 @@ impl Db {
             return Err(Error::Misuse("the table belongs to another database".into()));
         }
         let _inside = self.core.enter()?;
-        match self.core.engine.txns.raise_counter(&table.entry.counter, next)? {
+        match table.entry.counter.raise(&self.core.engine.store.log, next)? {
             Some(lsn) => self.core.flush(lsn),
             None => Ok(()),
         }
@@ -221,6 +221,6 @@ impl Transaction {
         }
         let (_inside, _tree) = self.enter_table(table)?;
         self.writable()?;
-        self.core.engine.txns.raise_counter(&table.entry.counter, next).map(drop)
+        table.entry.counter.raise(&self.core.engine.store.log, next).map(drop)
     }
 }

@@ -12,8 +12,8 @@
 //! fails. So no value is taken without the lock behind one that was taken with it.
 
 use super::log_record::log_record;
-use super::system::{Rules, Txn, Txns};
 use crate::error::Result;
+use crate::log::Log;
 use crate::log::group::Record;
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
@@ -161,6 +161,22 @@ impl Counter {
     pub(crate) fn is_logged(&self, next: u64) -> bool {
         self.logged.load(Ordering::Acquire) >= next
     }
+
+    /// Raises the counter to `next`, and logs that. Returns the LSN of the record, or none if the
+    /// log said so already. REQUIRES: no latch held.
+    pub(crate) fn raise(&self, log: &Log, next: u64) -> Result<Option<Lsn>> {
+        self.next.fetch_max(next, Ordering::AcqRel);
+        if self.is_logged(next) {
+            return Ok(None);
+        }
+        log.make_room()?;
+        if !planted(Bug::CounterUnlisted) {
+            self.listed.fetch_max(next, Ordering::AcqRel);
+        }
+        let lsn = log_record(log, &Record::Counter { tree: self.tree, next }, |_| {});
+        self.logged.fetch_max(next, Ordering::AcqRel);
+        Ok(Some(lsn))
+    }
 }
 
 /// The counters of all tables.
@@ -197,44 +213,6 @@ impl Counters {
         let counters = self.by_tree.lock();
         let listed = counters.iter().map(|(&tree, counter)| (tree, counter.listed.load(Ordering::Acquire)));
         listed.filter(|&(_, next)| next > 0).collect()
-    }
-}
-
-impl Txns {
-    /// Locks a counter for the transaction, until the caller drops the hold after
-    /// [`Txns::unlock_counter`], or after the transaction's end. REQUIRES: no latch held.
-    pub(crate) fn lock_counter(
-        &self,
-        txn: &Txn,
-        counter: &Arc<Counter>,
-        rules: Rules,
-    ) -> Result<CounterHold> {
-        let hold = CounterHold::new(counter);
-        self.await_lock_for(txn, self.locks.lock_counter(self.owner(txn), counter.tree, rules.wait))?;
-        Ok(hold)
-    }
-
-    /// Releases the lock of a counter.
-    pub(crate) fn unlock_counter(&self, txn: &Txn, hold: CounterHold) {
-        if let Some(owner) = txn.owner() {
-            self.locks.release_counter(owner, hold.tree());
-        }
-    }
-
-    /// Raises a counter to `next`, and logs that. Returns the LSN of the record, or none if the log
-    /// said so already. REQUIRES: no latch held.
-    pub(crate) fn raise_counter(&self, counter: &Counter, next: u64) -> Result<Option<Lsn>> {
-        counter.next.fetch_max(next, Ordering::AcqRel);
-        if counter.is_logged(next) {
-            return Ok(None);
-        }
-        self.store.log.make_room()?;
-        if !planted(Bug::CounterUnlisted) {
-            counter.listed.fetch_max(next, Ordering::AcqRel);
-        }
-        let lsn = log_record(&self.store.log, &Record::Counter { tree: counter.tree, next }, |_| {});
-        counter.logged.fetch_max(next, Ordering::AcqRel);
-        Ok(Some(lsn))
     }
 }
 

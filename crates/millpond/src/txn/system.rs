@@ -3,7 +3,7 @@
 
 use super::admission::UndoAdmission;
 use super::bookmark::Bookmark;
-use super::counters::Counters;
+use super::counters::{Counter, CounterHold, Counters};
 use super::decided::Decided;
 use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
@@ -395,6 +395,26 @@ impl Txns {
     /// Takes the shared table lock, which keeps the tree until the transaction ends.
     pub(crate) fn share_tree(&self, txn: &Txn, tree: TreeId, wait: Wait) -> Result {
         self.await_lock_for(txn, self.locks.share_table(self.owner(txn), tree, wait))
+    }
+
+    /// Locks a counter for the transaction, until the caller drops the hold after
+    /// [`Txns::unlock_counter`], or after the transaction's end. REQUIRES: no latch held.
+    pub(crate) fn lock_counter(
+        &self,
+        txn: &Txn,
+        counter: &Arc<Counter>,
+        rules: Rules,
+    ) -> Result<CounterHold> {
+        let hold = CounterHold::new(counter);
+        self.await_lock_for(txn, self.locks.lock_counter(self.owner(txn), hold.tree(), rules.wait))?;
+        Ok(hold)
+    }
+
+    /// Releases the lock of a counter.
+    pub(crate) fn unlock_counter(&self, txn: &Txn, hold: CounterHold) {
+        if let Some(owner) = txn.owner() {
+            self.locks.release_counter(owner, hold.tree());
+        }
     }
 
     /// Waits for a lock if it was not granted at once, and adds the time to the transaction's lock

@@ -3,7 +3,8 @@
 use super::admission::UndoWait;
 use super::decided::OnRecord;
 use super::log_record::{log_group, log_record};
-use super::revert::{RevertOptions, Reverting};
+use super::revert::RevertOptions;
+use super::reverts::Reverting;
 use super::system::{Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;

@@ -9,9 +9,10 @@
 //!   marks; [`leaf_cache`] saves descents; [`overtaken`] remembers what a transaction has
 //!   changed beyond its snapshot.
 //! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is prepared; [`decided`]
-//!   knows which commits a coordinator has on record. [`revert`] restores older versions. [`purge`]
-//!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
-//!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
+//!   knows which commits a coordinator has on record. [`revert`] restores older versions;
+//!   [`reverts`] knows of which transactions. [`purge`] removes what no reader can see.
+//!   [`release`] gives back the pages of dropped trees. These ask for [`admission`] to the log, and
+//!   put into [`quarantine`] what they cannot do now.
 //! - [`bookmark`] is what a program keeps with its last commit. [`log_record`] logs records that
 //!   change no page.
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
@@ -43,6 +44,7 @@ mod quarantine;
 pub(crate) mod read;
 mod release;
 pub(crate) mod revert;
+mod reverts;
 pub(crate) mod scan;
 mod shown;
 pub(crate) mod system;

@@ -121,7 +121,7 @@ impl Txns {
         let done = match &mut task {
             QuarantineTask::Revert(job) => {
                 let done = self.finish_abort(job, UndoWait::AsRetry, true);
-                done.map(|_| self.is_reverted(&job.stream))
+                done.map(|_| self.reverts.is_reverted(&job.stream))
             }
             QuarantineTask::Purge(ended) => {
                 self.purge(ended, &PurgeRun { horizon, heads: PageImages::default() })

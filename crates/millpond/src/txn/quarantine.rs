@@ -6,7 +6,7 @@
 //! committed one stays committed, with its undo, and checkpoints list it. So the next open tries it
 //! again.
 
-use super::revert::Reverting;
+use super::reverts::Reverting;
 use crate::checkpoint::list::ListedBatches;
 use crate::error::Error;
 use crate::mvcc::purge::EndedTxn;

@@ -8,6 +8,7 @@
 
 use super::admission::UndoWait;
 use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
+use super::reverts::Reverting;
 use super::system::{Txns, denied};
 use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
@@ -18,27 +19,12 @@ use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::planted::{Bug, planted};
 use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry, UndoPiece, UndoPosition};
-use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::M;
 use std::sync::Arc;
 
 /// About what a record of a rollback or purge logs beside the bytes of its row.
 pub(super) const RECORD_REDO: u64 = 160;
-
-/// An aborted transaction, and how far it is reverted.
-#[derive(Clone, Debug)]
-pub(super) struct Reverting {
-    pub(super) stream: Arc<Stream>,
-    /// The newest record that is not processed yet.
-    pub(super) next: Option<u64>,
-}
-
-impl Reverting {
-    pub(super) fn new(stream: &Arc<Stream>) -> Reverting {
-        Reverting { stream: Arc::clone(stream), next: stream.position().last }
-    }
-}
 
 /// How a transaction's undo is reverted.
 pub(super) struct RevertOptions<'a> {
@@ -317,8 +303,7 @@ impl Txns {
 
     /// Leaves an aborted transaction to the background.
     pub(super) fn revert_later(&self, job: Reverting) {
-        self.reverting.fetch_add(1, Ordering::AcqRel);
-        self.reverts.lock().push_back(job);
+        self.reverts.add(job);
         self.background.unpark();
     }
 
@@ -326,32 +311,24 @@ impl Txns {
     /// there was one.
     pub(super) fn revert_next(&self, wait: UndoWait) -> Result<bool> {
         // No other thread takes from the queue.
-        let Some(mut job) = self.reverts.lock().pop_front() else { return Ok(false) };
+        let Some(mut job) = self.reverts.take() else { return Ok(false) };
         match self.finish_abort(&mut job, wait, true) {
-            Ok(true) => self.is_reverted(&job.stream),
-            Ok(false) => self.reverts.lock().push_front(job),
+            Ok(true) => self.reverts.is_reverted(&job.stream),
+            Ok(false) => self.reverts.put_back(job),
             Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
                 self.quarantine_task(QuarantineTask::Revert(job), error);
             }
             Err(error) => {
-                self.reverts.lock().push_front(job);
+                self.reverts.put_back(job);
                 return Err(error);
             }
         }
         Ok(true)
     }
 
-    /// Counts down for an aborted transaction that is wholly reverted.
-    pub(super) fn is_reverted(&self, stream: &Stream) {
-        self.reverting.fetch_sub(1, Ordering::AcqRel);
-        if stream.owner() < self.first_txn {
-            self.losers.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
     /// Reverts the transactions that recovery has found aborted, except those in quarantine.
     pub(crate) fn revert_losers(&self) -> Result {
-        while self.losers() > self.quarantine.reverts(self.first_txn) as u64 {
+        while self.reverts.losers() > self.quarantine.reverts(self.reverts.first_txn()) as u64 {
             if !self.revert_next(UndoWait::AsCaller)? {
                 break;
             }

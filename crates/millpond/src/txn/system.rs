@@ -9,7 +9,7 @@ use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::overtaken::OwnSnapshot;
 use super::quarantine::{Quarantine, QuarantineTask};
-use super::revert::Reverting;
+use super::reverts::Reverts;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Using, Wait};
@@ -24,7 +24,7 @@ use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
 use metrics::{Latency, M};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::Vfs;
 
@@ -104,10 +104,7 @@ pub(crate) struct Txns {
     pub(crate) counters: Counters,
     pub(super) journal: Mutex<Journal>,
     /// Aborted transactions that the background thread reverts.
-    pub(super) reverts: Mutex<VecDeque<Reverting>>,
-    /// The number of these transactions, of those that are being reverted and of those in
-    /// quarantine.
-    pub(super) reverting: AtomicU64,
+    pub(super) reverts: Reverts,
     /// A step of [`Txns::background_step`] is in progress.
     pub(super) in_step: AtomicBool,
     /// The number of trees that have pages and no table.
@@ -124,10 +121,6 @@ pub(crate) struct Txns {
     /// Wakes the thread that reverts and purges.
     pub(super) background: Unparker,
     pub(super) next_tree: AtomicU32,
-    /// The number of aborted transactions that recovery found and that are not wholly reverted yet.
-    pub(super) losers: AtomicU64,
-    /// The least transaction id of this run.
-    pub(super) first_txn: TxnId,
 }
 
 /// How a transaction treats the locks and versions of others.
@@ -269,8 +262,8 @@ impl Txns {
             (xid, prepared)
         });
         let prepared = prepared.collect();
-        let reverts = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
-        let reverts: VecDeque<_> = reverts.map(|stream| Reverting::new(&stream)).collect();
+        let losers = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
+        let reverts = Reverts::recovered(losers, found.next_txn);
         let mut journal = found.journal;
         journal.set_total_bytes(limits.files);
         store.metrics.add(M::UndoSpilledBytes, found.spilled);
@@ -289,20 +282,17 @@ impl Txns {
             trees: Trees::default(),
             counters: Counters::recovered(found.counters),
             journal: Mutex::new(journal),
-            losers: AtomicU64::new(reverts.len() as u64),
-            reverting: AtomicU64::new(reverts.len() as u64),
             in_step: AtomicBool::new(false),
             tableless: AtomicU64::new(0),
             quarantine: Quarantine::default(),
             undo_admission,
-            reverts: Mutex::new(reverts),
+            reverts,
             prepared: Mutex::new(prepared),
             decided: Decided::default(),
             bookmark: Bookmark::recovered(found.bookmark),
             purged: Mutex::default(),
             background,
             next_tree: AtomicU32::new(found.next_tree.0),
-            first_txn: found.next_txn,
             streams: found.streams,
         }
     }
@@ -467,13 +457,12 @@ impl Txns {
     /// Returns how many transactions have ended and wait to be purged or reverted.
     #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
-        let reverting = self.reverting.load(Ordering::Acquire) as usize;
-        self.purge_queue.len() + self.history.len() as usize + reverting + self.quarantine.len()
+        self.purge_queue.len() + self.history.len() as usize + self.aborted() + self.quarantine.len()
     }
 
     /// Returns how many aborted transactions are not wholly reverted.
     pub(crate) fn aborted(&self) -> usize {
-        self.reverting.load(Ordering::Acquire) as usize
+        self.reverts.left() as usize
     }
 
     /// Puts into quarantine what could not be reverted, purged or given back. Returns false if
@@ -491,11 +480,6 @@ impl Txns {
     /// Returns what cannot be read, a sentence each, at most `most`.
     pub(crate) fn unreadable_sentences(&self, most: usize) -> Vec<String> {
         self.quarantine.sentences(most)
-    }
-
-    /// Returns how many aborted transactions recovery found that are not wholly reverted yet.
-    pub(super) fn losers(&self) -> u64 {
-        self.losers.load(Ordering::Acquire)
     }
 }
 

@@ -7,78 +7,32 @@ use super::system::Txns;
 use crate::error::{Error, Result};
 use crate::mvcc::TxnState;
 use crate::mvcc::purge::EndedTxn;
-use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
-use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, Unparker};
 use metrics::M;
-use pace::history::{HistoryPlan, HistorySample, Step, VainSteps, plan, spill_threshold};
+use pace::history::{HistoryPlan, HistorySample, Step, plan};
 
 /// About how many bytes of chunks are written at once.
 const WRITE_BYTES: usize = 4 << 20;
 /// Transactions that are taken from the purge queue at once: commits wait for so long.
 const RUN_TXNS: usize = 1024;
 
-/// The limits of history, and how near it is to them.
-#[derive(Debug)]
-pub(crate) struct HistoryLimits {
-    /// Memory, bytes.
-    pub(crate) memory: u64,
-    /// Memory that locks of rows and ranges may take where nothing else is set, bytes.
-    pub(crate) locks: u64,
-    /// Files, bytes.
-    pub(crate) files: u64,
-    /// From this many undo bytes on, the limits are checked.
-    threshold: AtomicU64,
-    /// The steps that moved nothing.
-    vain: Mutex<VainSteps>,
-    /// Wakes the thread that checks the limits.
-    thread: Unparker,
-}
-
-/// Locks may always take this much memory, however small the budget is, bytes.
-const LOCK_BYTES_LEAST: u64 = 1 << 20;
-/// And this much if no budget was set: a million rows with short keys can be locked on any machine.
-const LOCK_BYTES_DEFAULT: u64 = 256 << 20;
-
-impl HistoryLimits {
-    /// Makes limits from the options, or else from the size of the buffer pool.
-    pub(crate) fn new(options: &Options, pool_bytes: u64, thread: Unparker) -> HistoryLimits {
-        let asked = options.history_memory_bytes;
-        let memory = HistoryLimits::memory(asked, pool_bytes);
-        let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
-        let threshold = AtomicU64::new(spill_threshold(memory, 0, 0));
-        HistoryLimits {
-            memory,
-            locks: (memory / 2).max(least),
-            files: options.history_disk_bytes,
-            threshold,
-            vain: Mutex::new(VainSteps::default()),
-            thread,
-        }
-    }
-
-    /// Returns how much memory history may take, bytes.
-    pub(crate) fn memory(asked: Option<u64>, pool_bytes: u64) -> u64 {
-        asked.unwrap_or_else(|| (pool_bytes / 4).max(64 << 20))
-    }
-}
-
 impl Txns {
     /// Called before a transaction adds to its undo: frees memory if that is needed. REQUIRES: no
     /// latch held.
     #[inline]
     pub(super) fn room_for_undo(&self) -> Result {
-        let (bytes, threshold) = (self.streams.bytes(), self.limits.threshold.load(Ordering::Relaxed));
-        if bytes <= threshold { Ok(()) } else { self.over_threshold(bytes - threshold) }
+        match self.limits.above_threshold(self.streams.bytes()) {
+            0 => Ok(()),
+            above => self.over_threshold(above),
+        }
     }
 
     #[cold]
     fn over_threshold(&self, above: u64) -> Result {
-        self.limits.thread.unpark();
+        self.limits.wake_thread();
         // The background thread has an eighth of the budget to get ahead in. A writer that finds it
         // used up does the work itself. The other eighth above the threshold is for what all
         // writers add before they check again.
@@ -120,8 +74,7 @@ impl Txns {
         let held =
             oldest.is_some_and(|oldest| oldest >= horizon) && self.history.oldest_left_by_crash().is_none();
         let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
-        let threshold = spill_threshold(sample.budget, sample.status, sample.locks);
-        self.limits.threshold.store(threshold, Ordering::Relaxed);
+        self.limits.set_threshold(&sample);
         let HistoryPlan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;
         let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
@@ -132,7 +85,7 @@ impl Txns {
             Err(_) => Step::Failed,
         };
         let (end, durable) = (self.store.log.reserved_lsn(), self.store.log.durable_lsn());
-        let cannot_spill = self.limits.vain.lock().count(step, end.0, durable.0);
+        let cannot_spill = self.limits.count_step(step, end.0, durable.0);
         let after = HistorySample { files: journal.bytes_in_use(), held, cannot_spill, ..self.past() };
         let expire = plan(&after).expire_oldest;
         if expire && oldest.is_some_and(|oldest| self.snapshots.expire_oldest(oldest)) {

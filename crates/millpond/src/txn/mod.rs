@@ -18,7 +18,7 @@
 //! - [`counters`] are the counters of tables, from which rows get their numbers.
 //! - [`shown`] is what others may see of a transaction.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
-//!   memory and files within their limits.
+//!   memory and files within [`history_limits`].
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
@@ -30,6 +30,7 @@ mod decided;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
+mod history_limits;
 mod leaf_cache;
 pub(crate) mod load;
 pub(crate) mod lock;
@@ -53,7 +54,7 @@ pub(crate) mod write;
 
 pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
 pub(crate) use decided::OnRecord;
-pub(crate) use history::HistoryLimits;
+pub(crate) use history_limits::HistoryLimits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::{LockingScan, ScanLocks};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};

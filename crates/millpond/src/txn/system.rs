@@ -5,7 +5,7 @@ use super::admission::UndoAdmission;
 use super::bookmark::Bookmark;
 use super::counters::{Counter, CounterHold, Counters};
 use super::decided::Decided;
-use super::history::HistoryLimits;
+use super::history_limits::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::overtaken::OwnSnapshot;
 use super::quarantine::{Quarantine, QuarantineTask};

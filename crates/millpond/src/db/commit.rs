@@ -24,7 +24,7 @@ impl Transaction {
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
         let lsn = engine.txns.commit(&self.txn, mark)?;
-        self.txn.drop_snapshot();
+        self.txn.snapshot.clear();
         self.leave_tables();
         self.ended.set(true);
         let logged_us = now_us();

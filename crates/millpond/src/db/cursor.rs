@@ -539,7 +539,7 @@ impl RunStamp {
     #[inline]
     pub(super) fn of(tx: &Transaction) -> RunStamp {
         RunStamp {
-            snapshot: tx.txn().snapshot_lsn().unwrap_or(NO_SNAPSHOT),
+            snapshot: tx.txn().snapshot.lsn().unwrap_or(NO_SNAPSHOT),
             txn: tx.txn().id(),
             writes: tx.writes,
         }

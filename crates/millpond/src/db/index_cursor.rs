@@ -174,7 +174,7 @@ impl IndexCursor {
     /// As [`Cursor::seek`].
     #[inline]
     pub fn next(&mut self, tx: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
-        if self.merged.is_some() || tx.txn().has_overtaken() {
+        if self.merged.is_some() || tx.txn().snapshot.is_overtaken() {
             return self.step(tx, false);
         }
         self.cursor.next(tx)
@@ -186,7 +186,7 @@ impl IndexCursor {
     /// As [`Cursor::seek`].
     #[inline]
     pub fn prev(&mut self, tx: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
-        if self.merged.is_some() || tx.txn().has_overtaken() {
+        if self.merged.is_some() || tx.txn().snapshot.is_overtaken() {
             return self.step(tx, true);
         }
         self.cursor.prev(tx)
@@ -326,7 +326,7 @@ impl Transaction {
     /// found them.
     #[must_use]
     pub fn has_overtaken(&self, index: &Table, rows: &Table) -> bool {
-        self.txn().has_overtaken_in([index.entry.tree.id, rows.entry.tree.id])
+        self.txn().snapshot.is_overtaken_in([index.entry.tree.id, rows.entry.tree.id])
     }
 
     /// Returns whether an index entry is to be shown that an [`IndexCursor`] has found in `view`.

@@ -155,7 +155,7 @@ impl Transaction {
         let lsn = txns.prepare(&self.txn, xid, true)?;
         self.ended.set(true);
         // It reads no more, and purge need not wait for it.
-        self.txn.drop_snapshot();
+        self.txn.snapshot.clear();
         core.engine.store.metrics.add(M::Prepares, 1);
         if repeatable
             && !planted(Bug::SeenNotAwaited)

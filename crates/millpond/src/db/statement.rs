@@ -71,7 +71,7 @@ impl Transaction {
             self.core().engine.txns.unlock_counter(&self.txn, hold);
         }
         if self.statement.take().is_some() && self.options.isolation == Isolation::ReadCommitted {
-            self.txn.drop_snapshot();
+            self.txn.snapshot.clear();
         }
     }
 

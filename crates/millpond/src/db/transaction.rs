@@ -112,7 +112,7 @@ impl Transaction {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => None,
             Isolation::RepeatableRead if self.options.current_reads => None,
-            Isolation::RepeatableRead => self.txn.snapshot_lsn(),
+            Isolation::RepeatableRead => self.txn.snapshot.lsn(),
         };
         let serializable = self.options.isolation == Isolation::Serializable;
         let wait = self.options.wait(self.core.lock_wait);
@@ -126,7 +126,7 @@ impl Transaction {
             Isolation::RepeatableRead if !self.options.current_reads => rules,
             Isolation::Serializable => rules,
             Isolation::ReadCommitted | Isolation::RepeatableRead => {
-                Rules { overtakes: self.txn.snapshot_lsn().unwrap_or(Lsn::MAX), ..rules }
+                Rules { overtakes: self.txn.snapshot.lsn().unwrap_or(Lsn::MAX), ..rules }
             }
         }
     }
@@ -216,7 +216,7 @@ impl Transaction {
             }
             if matches!(error, Error::Deadlock | Error::WriteConflict) || self.txn.is_doomed() {
                 self.core.engine.txns.rollback(&self.txn);
-                self.txn.drop_snapshot();
+                self.txn.snapshot.clear();
                 self.leave_tables();
                 metrics.add(M::Rollbacks, 1);
                 self.aborted.set(true);
@@ -259,7 +259,7 @@ impl Transaction {
     #[inline]
     pub(super) fn enter_to_read(&self, table: &Table) -> Result<(ActiveCall<'_>, Tree)> {
         let entered = self.enter_table(table)?;
-        if let Some(snapshot) = self.txn.snapshot_lsn() {
+        if let Some(snapshot) = self.txn.snapshot.lsn() {
             table.entry.check_known_to(snapshot)?;
         }
         Ok(entered)

@@ -6,8 +6,8 @@
 //! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
 //!   the range itself, where a [`lock_cursor`] stands, [`load`] fills a new tree.
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
-//!   marks; [`leaf_cache`] saves descents; [`overtaken`] remembers what a transaction has
-//!   changed beyond its snapshot.
+//!   marks; [`leaf_cache`] saves descents; [`own_snapshot`] is a transaction's
+//!   snapshot, [`overtaken`] finds out what it has changed beyond it.
 //! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is prepared; [`decided`]
 //!   knows which commits a coordinator has on record. [`revert`] restores older versions;
 //!   [`reverts`] knows of which transactions. [`purge`] removes what no reader can see.
@@ -39,6 +39,7 @@ pub(crate) mod lock_range;
 mod log_record;
 mod marks;
 mod overtaken;
+mod own_snapshot;
 pub(crate) mod prepare;
 pub(crate) mod purge;
 mod quarantine;

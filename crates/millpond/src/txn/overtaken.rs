@@ -10,64 +10,9 @@
 use super::system::{Txn, Txns};
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::mvcc::Snapshot;
 use crate::mvcc::visible::WriterState;
 use crate::page::node::{Leaf, SETTLED};
-use base::{Lsn, TreeId, TxnId};
-
-/// The snapshot of a transaction's plain reads.
-#[derive(Debug)]
-pub(crate) struct OwnSnapshot {
-    snapshot: Snapshot,
-    /// Where the transaction has overtaken it.
-    overtaken: Option<Box<Overtaken>>,
-}
-
-#[derive(Debug, Default)]
-struct Overtaken {
-    trees: Vec<TreeId>,
-    /// The snapshot of the present view: it sees every version that the transaction has replaced.
-    present: Option<Snapshot>,
-}
-
-impl OwnSnapshot {
-    #[inline]
-    pub(super) fn new(snapshot: Snapshot) -> OwnSnapshot {
-        OwnSnapshot { snapshot, overtaken: None }
-    }
-
-    #[inline]
-    pub(super) fn lsn(&self) -> Lsn {
-        self.snapshot.lsn()
-    }
-}
-
-impl Txn {
-    /// Tells whether the transaction has overtaken its snapshot anywhere.
-    #[inline]
-    pub(crate) fn has_overtaken(&self) -> bool {
-        self.snapshot.borrow().as_ref().is_some_and(|own| own.overtaken.is_some())
-    }
-
-    /// Tells whether the transaction has overtaken its snapshot in one of two trees.
-    pub(crate) fn has_overtaken_in(&self, trees: [TreeId; 2]) -> bool {
-        let own = self.snapshot.borrow();
-        let overtaken = own.as_ref().and_then(|own| own.overtaken.as_ref());
-        overtaken.is_some_and(|overtaken| overtaken.trees.iter().any(|tree| trees.contains(tree)))
-    }
-
-    /// Remembers that the transaction overtakes its snapshot, if it has one, in a tree.
-    fn note_overtaken(&self, tree: TreeId) {
-        let mut own = self.snapshot.borrow_mut();
-        let Some(own) = &mut *own else { return };
-        let overtaken = own.overtaken.get_or_insert_default();
-        // It may be too old for what is being changed now.
-        overtaken.present = None;
-        if !overtaken.trees.contains(&tree) {
-            overtaken.trees.push(tree);
-        }
-    }
-}
+use base::{Lsn, TxnId};
 
 impl Txns {
     /// Remembers that the transaction overtakes its snapshot in a tree, if `newest`, the writer of
@@ -76,15 +21,13 @@ impl Txns {
     pub(super) fn note_if_overtaken(&self, txn: &Txn, tree: Tree, newest: TxnId, snapshot: Lsn) {
         let view = self.view(snapshot, txn.id());
         if view.writer_state(newest, Some(snapshot), snapshot) == WriterState::Conflict {
-            txn.note_overtaken(tree.id);
+            txn.snapshot.note_overtaken(tree.id);
         }
     }
 
     /// Returns the snapshot LSN of the present view.
     pub(crate) fn present_lsn_of(&self, txn: &Txn) -> Lsn {
-        let mut own = txn.snapshot.borrow_mut();
-        let own = own.get_or_insert_with(|| OwnSnapshot::new(self.draw_snapshot()));
-        own.overtaken.get_or_insert_default().present.get_or_insert_with(|| self.draw_snapshot()).lsn()
+        txn.snapshot.present_lsn(|| self.draw_snapshot())
     }
 
     /// Tells whether the newest version of a row, or its delete mark, is the transaction's own.

@@ -7,7 +7,7 @@ use super::counters::{Counter, CounterHold, Counters};
 use super::decided::Decided;
 use super::history_limits::HistoryLimits;
 use super::leaf_cache::LeafCache;
-use super::overtaken::OwnSnapshot;
+use super::own_snapshot::OwnSnapshot;
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::reverts::Reverts;
 use super::trees::Trees;
@@ -155,8 +155,8 @@ impl Rules {
 pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,
     stream: OnceCell<Arc<Stream>>,
-    /// The snapshot of its plain reads, once drawn.
-    pub(super) snapshot: RefCell<Option<OwnSnapshot>>,
+    /// The snapshot of its plain reads.
+    pub(crate) snapshot: OwnSnapshot,
     /// The highest commit LSN of the rows that it was shown.
     pub(crate) seen: Cell<Lsn>,
     /// A row that was deleted after the snapshot, and of which the snapshot is known to see
@@ -206,16 +206,6 @@ impl Txn {
     /// Returns whether it has been rolled back because a partial rollback failed half way.
     pub(crate) fn is_doomed(&self) -> bool {
         self.doomed.get()
-    }
-
-    /// Returns the snapshot LSN of its plain reads, if the snapshot is drawn.
-    pub(crate) fn snapshot_lsn(&self) -> Option<Lsn> {
-        self.snapshot.borrow().as_ref().map(OwnSnapshot::lsn)
-    }
-
-    /// Drops the snapshot of its reads; it reads no more.
-    pub(crate) fn drop_snapshot(&self) {
-        self.snapshot.borrow_mut().take();
     }
 
     /// Remembers that it was shown a row committed at `lsn`.
@@ -343,7 +333,7 @@ impl Txns {
     /// Returns the snapshot LSN of the transaction's plain reads. The first of them draws the
     /// snapshot.
     pub(crate) fn snapshot_lsn_of(&self, txn: &Txn) -> Lsn {
-        txn.snapshot.borrow_mut().get_or_insert_with(|| OwnSnapshot::new(self.draw_snapshot())).lsn()
+        txn.snapshot.lsn_or_draw(|| self.draw_snapshot())
     }
 
     /// Returns the read view of the transaction `own` at the snapshot LSN `snapshot`.

@@ -74,13 +74,7 @@ impl Txns {
 impl Unfinished for Txns {
     fn harden(&self, sequence: u64) -> Result<Hardened> {
         let listed = |claimed| !(claimed && planted(Bug::HeldUnlisted));
-        let prepared = self.prepared.lock();
-        let xids: BTreeMap<TxnId, Vec<u8>> = prepared
-            .iter()
-            .filter(|(_, p)| listed(p.claimed))
-            .map(|(xid, p)| (p.owner.txn(), xid.clone()))
-            .collect();
-        drop(prepared);
+        let xids = self.prepared.by_txn(listed);
         // The ids are read first: a transaction that begins from here on has all its redo above the
         // checkpoint.
         let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };

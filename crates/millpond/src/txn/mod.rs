@@ -6,11 +6,11 @@
 //! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
 //!   the range itself, where a [`lock_cursor`] stands, [`load`] fills a new tree.
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
-//!   marks; [`leaf_cache`] saves descents; [`own_snapshot`] is a transaction's
-//!   snapshot, [`overtaken`] finds out what it has changed beyond it.
-//! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is prepared; [`decided`]
-//!   knows which commits a coordinator has on record. [`revert`] restores older versions;
-//!   [`reverts`] knows of which transactions. [`purge`] removes what no reader can see.
+//!   marks; [`leaf_cache`] saves descents; [`own_snapshot`] is a transaction's snapshot,
+//!   [`overtaken`] finds out what it has changed beyond it.
+//! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is [`prepared`];
+//!   [`decided`] knows which commits a coordinator has on record. [`revert`] restores older
+//!   versions; [`reverts`] knows of which transactions. [`purge`] removes what no reader can see.
 //!   [`release`] gives back the pages of dropped trees. These ask for [`admission`] to the log, and
 //!   put into [`quarantine`] what they cannot do now.
 //! - [`bookmark`] is what a program keeps with its last commit. [`log_record`] logs records that
@@ -41,6 +41,7 @@ mod marks;
 mod overtaken;
 mod own_snapshot;
 pub(crate) mod prepare;
+mod prepared;
 pub(crate) mod purge;
 mod quarantine;
 pub(crate) mod read;

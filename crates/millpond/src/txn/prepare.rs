@@ -7,7 +7,8 @@
 
 use super::decided::OnRecord;
 use super::log_record::log_record;
-use super::system::{Prepared, Txn, Txns};
+use super::prepared::Prepared;
+use super::system::{Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::{Owner, Using, Wait};
 use crate::log::KeptRoom;
@@ -42,23 +43,18 @@ impl Txns {
         }
         self.store.log.make_room()?;
         let owner = self.owner(txn);
-        {
-            let mut prepared = self.prepared.lock();
-            if prepared.contains_key(xid) {
-                return Err(Error::Misuse("a prepared transaction has that xid already".into()));
-            }
+        self.prepared.add(xid, || {
             self.status.set(owner.txn(), TxnState::Prepared);
             if !held {
                 owner.hide();
             }
-            let entry = Prepared {
+            Prepared {
                 owner: Arc::clone(owner),
                 stream: txn.stream().cloned(),
                 claimed: held,
                 tables: Vec::new(),
-            };
-            prepared.insert(xid.to_vec(), entry);
-        }
+            }
+        })?;
         Ok(log_record(&self.store.log, &Record::Prepare { txn: owner.txn(), xid }, |_| {}))
     }
 
@@ -80,11 +76,7 @@ impl Txns {
 
     /// Lets any thread decide a transaction that a session has held. It goes on to use the tables.
     pub(crate) fn leave_prepared(&self, xid: &[u8], tables: Vec<Using>) {
-        if let Some(found) = self.prepared.lock().get_mut(xid) {
-            found.claimed = false;
-            found.owner.hide();
-            found.tables = tables;
-        }
+        self.prepared.leave(xid, tables);
     }
 
     /// Commits a held transaction, which its coordinator perhaps has on record, with a bookmark if
@@ -92,7 +84,7 @@ impl Txns {
     pub(crate) fn commit_held(&self, txn: &Txn, xid: &[u8], on_record: OnRecord, mark: Option<&[u8]>) -> Lsn {
         let owner = self.owner(txn);
         let lsn = self.decide(owner, &self.stream_of_prepared(owner, txn.stream()), on_record, mark);
-        self.prepared.lock().remove(xid);
+        self.prepared.remove(xid);
         lsn
     }
 
@@ -100,7 +92,7 @@ impl Txns {
     pub(crate) fn rollback_held(&self, txn: &Txn, xid: &[u8]) -> Result<Lsn> {
         self.store.log.make_room()?;
         let lsn = self.abort_prepared(self.owner(txn), txn.stream());
-        self.prepared.lock().remove(xid);
+        self.prepared.remove(xid);
         Ok(lsn)
     }
 
@@ -120,43 +112,25 @@ impl Txns {
 
     /// Returns the xids of all prepared transactions, sorted.
     pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
-        self.prepared.lock().keys().cloned().collect()
-    }
-
-    /// Gives the caller alone the right to end a prepared transaction. The transaction stays in the
-    /// list, so that a checkpoint meanwhile still finds its xid.
-    fn claim_prepared(&self, xid: &[u8]) -> Result<Prepared> {
-        let mut prepared = self.prepared.lock();
-        match prepared.get_mut(xid).filter(|p| !p.claimed) {
-            Some(found) => {
-                found.claimed = true;
-                Ok(Prepared {
-                    owner: Arc::clone(&found.owner),
-                    stream: found.stream.clone(),
-                    claimed: true,
-                    tables: std::mem::take(&mut found.tables),
-                })
-            }
-            None => Err(Error::Misuse("no prepared transaction has that xid".into())),
-        }
+        self.prepared.xids()
     }
 
     /// Commits a prepared transaction. The caller makes the returned LSN durable.
     pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
         self.store.log.make_room()?;
-        let found = self.claim_prepared(xid)?;
+        let found = self.prepared.claim(xid)?;
         let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
         let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere, None);
-        self.prepared.lock().remove(xid);
+        self.prepared.remove(xid);
         Ok(lsn)
     }
 
     /// Rolls a prepared transaction back. The caller makes the returned LSN durable.
     pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
         self.store.log.make_room()?;
-        let found = self.claim_prepared(xid)?;
+        let found = self.prepared.claim(xid)?;
         let lsn = self.abort_prepared(&found.owner, found.stream.as_ref());
-        self.prepared.lock().remove(xid);
+        self.prepared.remove(xid);
         Ok(lsn)
     }
 
@@ -164,9 +138,7 @@ impl Txns {
     /// dropped or renamed before they are decided. Their undo names the tables. Undo that cannot be
     /// read names none. REQUIRES: no other transaction has begun.
     pub(crate) fn lock_tables_of_prepared(&self) -> Result {
-        let found: Vec<(Arc<Owner>, Option<Arc<Stream>>)> =
-            self.prepared.lock().values().map(|p| (Arc::clone(&p.owner), p.stream.clone())).collect();
-        for (owner, stream) in found {
+        for (owner, stream) in self.prepared.owners() {
             for tree in stream.iter().flat_map(|stream| self.trees_of(stream)) {
                 self.await_lock(self.locks.share_table(&owner, tree, Wait::NoWait))?;
             }

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 impl Txns {
     /// Returns the xids of the prepared transactions.
     pub(crate) fn prepared_ids(&self) -> BTreeMap<TxnId, Vec<u8>> {
-        let prepared = self.prepared.lock();
-        prepared.iter().map(|(xid, found)| (found.owner.txn(), xid.clone())).collect()
+        self.prepared.by_txn(|_claimed| true)
     }
 
     /// Returns how many bytes of undo a transaction has.

@@ -8,11 +8,12 @@ use super::decided::Decided;
 use super::history_limits::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::own_snapshot::OwnSnapshot;
+use super::prepared::{Prepared, PreparedList};
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::reverts::Reverts;
 use super::trees::Trees;
 use crate::error::{Error, Result};
-use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Using, Wait};
+use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
 use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
@@ -70,17 +71,6 @@ impl Recovered {
     }
 }
 
-/// A prepared transaction.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) owner: Arc<Owner>,
-    pub(crate) stream: Option<Arc<Stream>>,
-    /// A thread is deciding it, or the session that has prepared it will.
-    pub(crate) claimed: bool,
-    /// The tables that it uses without a lock, when its session has left it.
-    pub(crate) tables: Vec<Using>,
-}
-
 /// All transactions of an open database.
 #[derive(Debug)]
 pub(crate) struct Txns {
@@ -113,7 +103,7 @@ pub(crate) struct Txns {
     pub(super) quarantine: Quarantine,
     /// Admits the redo of rollback and purge.
     pub(super) undo_admission: Arc<dyn UndoAdmission>,
-    pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
+    pub(super) prepared: PreparedList,
     pub(super) decided: Decided,
     pub(crate) bookmark: Bookmark,
     /// Purged transactions that the log does not report as purged yet.
@@ -251,7 +241,7 @@ impl Txns {
             };
             (xid, prepared)
         });
-        let prepared = prepared.collect();
+        let prepared = PreparedList::recovered(prepared);
         let losers = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
         let reverts = Reverts::recovered(losers, found.next_txn);
         let mut journal = found.journal;
@@ -277,7 +267,7 @@ impl Txns {
             quarantine: Quarantine::default(),
             undo_admission,
             reverts,
-            prepared: Mutex::new(prepared),
+            prepared,
             decided: Decided::default(),
             bookmark: Bookmark::recovered(found.bookmark),
             purged: Mutex::default(),

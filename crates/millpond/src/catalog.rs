@@ -183,7 +183,7 @@ impl Catalog {
             let made = Tree::create(store, CATALOG.id)?;
             base::check!(made == CATALOG, "the catalog's root is {:?}", made.root);
         }
-        txns.tree_ids_above(CATALOG.id);
+        txns.tree_ids.raise_above(CATALOG.id);
         txns.trees.add(CATALOG);
         catalog.load()?;
         txns.counters.retain(|tree| txns.trees.get(tree).is_some());
@@ -220,7 +220,7 @@ impl Catalog {
                 else {
                     return Err(Error::corrupt(store.pages_path(), "an entry of the catalog is malformed"));
                 };
-                txns.tree_ids_above(tree.id);
+                txns.tree_ids.raise_above(tree.id);
                 txns.trees.add(tree);
                 let entry = CatalogEntry::new(&name, tree, txns.counters.of(tree.id), metadata);
                 tables.insert(name, entry);
@@ -329,7 +329,7 @@ impl Catalog {
     ) -> Result {
         for &name in names {
             let _room = room()?;
-            let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
+            let tree = Tree::create(&self.txns.store, self.txns.tree_ids.new_id()?)?;
             made.push(CatalogEntry::new(name, tree, self.txns.counters.of(tree.id), &[]));
             self.write(txn, name, New::Insert(&encode(tree, &[])))?;
         }
@@ -344,7 +344,7 @@ impl Catalog {
         if self.tables.lock().contains_key(name) {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let (txn, id) = (Txn::default(), self.txns.new_tree_id()?);
+        let (txn, id) = (Txn::default(), self.txns.tree_ids.new_id()?);
         self.txns.add_tableless(1);
         let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
             self.write(&txn, name, New::Insert(&encode(bulk.tree(), metadata)))?;

@@ -270,7 +270,7 @@ impl Catalog {
         }
         for bytes in metadata {
             let _room = (room.to_write)()?;
-            let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
+            let tree = Tree::create(&self.txns.store, self.txns.tree_ids.new_id()?)?;
             // The name follows when the change is published.
             made.push(CatalogEntry::new("", tree, self.txns.counters.of(tree.id), bytes));
         }

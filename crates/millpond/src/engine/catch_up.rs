@@ -45,7 +45,7 @@ impl Engine {
         let formatted = groups > 0 || root.checkpoint > Lsn::ZERO;
         if formatted {
             let greatest = self.store.space.load()?;
-            self.txns.tree_ids_above(greatest);
+            self.txns.tree_ids.raise_above(greatest);
         } else {
             self.store.space.format()?;
         }

@@ -77,7 +77,8 @@ impl Unfinished for Txns {
         let xids = self.prepared.by_txn(listed);
         // The ids are read first: a transaction that begins from here on has all its redo above the
         // checkpoint.
-        let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
+        let mut list =
+            List { next_txn: self.status.next(), next_tree: self.tree_ids.next(), ..List::default() };
         let mut journal = self.journal.lock();
         journal.retire()?;
         let mut streams = Vec::new();

@@ -15,7 +15,8 @@
 //!   put into [`quarantine`] what they cannot do now.
 //! - [`bookmark`] is what a program keeps with its last commit. [`log_record`] logs records that
 //!   change no page.
-//! - [`counters`] are the counters of tables, from which rows get their numbers.
+//! - [`counters`] are the counters of tables, from which rows get their numbers. [`tree_ids`] gives
+//!   tables their trees' ids.
 //! - [`shown`] is what others may see of a transaction.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
 //!   memory and files within [`history_limits`].
@@ -51,6 +52,7 @@ mod reverts;
 pub(crate) mod scan;
 mod shown;
 pub(crate) mod system;
+mod tree_ids;
 pub(crate) mod trees;
 pub(crate) mod write;
 

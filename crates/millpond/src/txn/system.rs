@@ -11,6 +11,7 @@ use super::own_snapshot::OwnSnapshot;
 use super::prepared::{Prepared, PreparedList};
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::reverts::Reverts;
+use super::tree_ids::TreeIds;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
@@ -20,7 +21,7 @@ use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{History, HistoryBatchRange, PieceCache, Stream, Streams, UndoSource};
-use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
 use metrics::{Latency, M};
@@ -110,7 +111,7 @@ pub(crate) struct Txns {
     pub(super) purged: Mutex<Vec<TxnId>>,
     /// Wakes the thread that reverts and purges.
     pub(super) background: Unparker,
-    pub(super) next_tree: AtomicU32,
+    pub(crate) tree_ids: TreeIds,
 }
 
 /// How a transaction treats the locks and versions of others.
@@ -272,30 +273,9 @@ impl Txns {
             bookmark: Bookmark::recovered(found.bookmark),
             purged: Mutex::default(),
             background,
-            next_tree: AtomicU32::new(found.next_tree.0),
+            tree_ids: TreeIds::from(found.next_tree),
             streams: found.streams,
         }
-    }
-
-    /// Returns a tree id that was never used.
-    pub(crate) fn new_tree_id(&self) -> Result<TreeId> {
-        let another = |id: u32| id.checked_add(1);
-        match self.next_tree.fetch_update(Ordering::AcqRel, Ordering::Acquire, another) {
-            Ok(id) => Ok(TreeId(id)),
-            Err(last) => Err(Error::Limit {
-                what: format!("{last} tables have been made, the most that there can be"),
-            }),
-        }
-    }
-
-    /// Raises the ids of new trees above `id`.
-    pub(crate) fn tree_ids_above(&self, id: TreeId) {
-        self.next_tree.fetch_max(id.0.saturating_add(1), Ordering::AcqRel);
-    }
-
-    /// Returns the next new tree id.
-    pub(crate) fn next_tree(&self) -> TreeId {
-        TreeId(self.next_tree.load(Ordering::Acquire))
     }
 
     /// Returns the owner of the transaction's locks; gives the transaction its id.

@@ -49,7 +49,7 @@ fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
 fn the_last_tree_id_is_an_error() {
     let (_, db, table) = fresh();
     let txns = &db.core.engine.txns;
-    txns.tree_ids_above(base::TreeId(u32::MAX - 2));
+    txns.tree_ids.raise_above(base::TreeId(u32::MAX - 2));
     db.create_table("last").unwrap();
     let error = db.create_table("one more").unwrap_err();
     assert!(matches!(&error, Error::Limit { what } if what.contains("tables have been made")), "{error}");

@@ -10,7 +10,6 @@ use base::codec::fixed::{get_u16, get_u32, set_u16, set_u32};
 use base::{PageNo, TreeId};
 
 use super::header::{self, PageKind};
-use super::owners::SHARED;
 use super::{Damage, ensure};
 
 const EXTENTS: usize = 64;
@@ -18,6 +17,10 @@ const EXTENT_BYTES: usize = 8;
 
 /// Pages in an extent.
 pub(crate) const EXTENT_PAGES: u32 = 16;
+
+/// The owner that the map names for an extent whose pages belong to different trees. No tree has
+/// this id.
+pub(crate) const SHARED: TreeId = TreeId(u32::MAX);
 
 /// Returns how many extents one map page describes.
 #[must_use]

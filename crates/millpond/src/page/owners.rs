@@ -13,14 +13,10 @@ use base::codec::fixed::{get_u32, set_u32};
 use base::{PageNo, TreeId};
 
 use super::header::{self, PageKind};
-use super::map::{EXTENT_PAGES, extents_per_map};
+use super::map::{EXTENT_PAGES, SHARED, extents_per_map};
 use super::{Damage, ensure};
 
 const OWNERS: usize = 64;
-
-/// The owner that the map names for an extent whose pages belong to different trees. No tree has
-/// this id.
-pub(crate) const SHARED: TreeId = TreeId(u32::MAX);
 
 /// The place of the first page of owners in the extent that holds the map page of its group.
 pub(crate) const FIRST: u32 = 2;

@@ -2,8 +2,8 @@
 
 use super::pages::Pages;
 use crate::page::header::{self, PageKind};
-use crate::page::map::{self, EXTENT_PAGES, extents_per_map, page_of_group};
-use crate::page::owners::{self, SHARED};
+use crate::page::map::{self, EXTENT_PAGES, SHARED, extents_per_map, page_of_group};
+use crate::page::owners;
 use base::{PageNo, TreeId};
 
 /// The owner of a page.

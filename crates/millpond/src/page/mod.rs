@@ -12,6 +12,7 @@ pub(crate) mod header;
 pub(crate) mod map;
 pub(crate) mod node;
 pub(crate) mod op;
+mod op_fields;
 pub(crate) mod overflow;
 pub(crate) mod owners;
 mod row_op;

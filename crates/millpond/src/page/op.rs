@@ -29,10 +29,11 @@
 //! ```
 
 use base::codec::{Put, Reader, Truncated};
-use base::{PageNo, TreeId, TxnId};
+use base::{PageNo, TreeId};
 
 pub(crate) use super::edit::NodeHead;
 use super::node::{SLOT_BYTES, SLOTS, Version, common_prefix};
+use super::op_fields::{number, put_tagged, put_version, rest, version};
 use super::row_op::{INSERT, REPLACE, slot_of};
 pub(crate) use super::row_op::{RowChange, RowOp};
 
@@ -334,34 +335,4 @@ pub(crate) fn common_ends(old: &[u8], new: &[u8]) -> (u16, u16) {
     let front = common_prefix(old, new);
     let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(a, b)| a == b).count();
     (front as u16, back as u16)
-}
-
-fn put_tagged(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
-    out.put_u8(tag);
-    for &n in numbers {
-        out.put_varint(n);
-    }
-}
-
-fn put_version(out: &mut Vec<u8>, v: Version) {
-    out.put_varint(v.txn.0);
-    out.put_varint(v.undo_at);
-}
-
-#[inline(always)]
-pub(super) fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
-    let (txn, undo_at) = (r.varint()?, r.varint()?);
-    if txn >> 48 != 0 || undo_at >> 40 != 0 {
-        return Err(Truncated);
-    }
-    Ok(Version { txn: TxnId(txn), undo_at })
-}
-
-#[inline(always)]
-pub(super) fn number<T: TryFrom<u64>>(r: &mut Reader<'_>) -> Result<T, Truncated> {
-    T::try_from(r.varint()?).map_err(|_| Truncated)
-}
-
-pub(super) fn rest<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Truncated> {
-    r.bytes(r.rest().len())
 }

@@ -26,7 +26,7 @@
 //! ```
 
 use super::node::Version;
-use super::op::{number, rest, version};
+use super::op_fields::{number, rest, version};
 use base::codec::{Reader, Truncated};
 use base::{TreeId, TxnId};
 

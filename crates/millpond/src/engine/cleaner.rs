@@ -7,7 +7,7 @@ use super::roster::Worker;
 use super::writers::{OldestOrder, VictimsOrder, Written};
 use crate::checkpoint::dirty_list;
 use crate::error::{Error, Result};
-use crate::flush::batch::BatchLimit;
+use crate::flush::runs::BatchLimit;
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::atomic::Ordering;

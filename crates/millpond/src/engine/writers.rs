@@ -7,7 +7,8 @@
 use super::roster::{Pause, Worker};
 use super::{Cleaner, Shared};
 use crate::error::Result;
-use crate::flush::batch::{BatchLimit, BatchWritten};
+use crate::flush::batch::BatchWritten;
+use crate::flush::runs::BatchLimit;
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::Force;

@@ -5,7 +5,7 @@
 use super::areas::{Areas, TakenArea};
 use super::doublewrite::{AREAS, Doublewrite};
 use super::failed_write::with_pages;
-use super::runs::{RunShape, runs};
+use super::runs::{BatchLimit, RunShape, runs};
 use crate::buffer::{FlushTicket, Pool};
 use crate::context::Context;
 use crate::duty;
@@ -29,20 +29,6 @@ use vfs::{File, Vfs, WriteOp};
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 /// The longest run around another page. Its transfer takes a multiple of what beginning it costs.
 const RUN_BYTES: usize = 1 << 20;
-
-/// Where a batch ends, if it is not full before. It may exceed the limit by one run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchLimit {
-    /// Pages.
-    pub(crate) pages: u64,
-    /// In-place I/Os.
-    pub(crate) ios: u64,
-}
-
-impl BatchLimit {
-    /// No limit: the batch ends when it is full.
-    pub(crate) const NONE: BatchLimit = BatchLimit { pages: u64::MAX, ios: u64::MAX };
-}
 
 /// What a batch wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

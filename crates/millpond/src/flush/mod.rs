@@ -6,4 +6,4 @@ pub(crate) mod doublewrite;
 mod failed_write;
 mod read_pages;
 pub(crate) mod restore;
-mod runs;
+pub(crate) mod runs;

@@ -2,10 +2,23 @@
 //! the file (Fl4). A device writes one piece of 1 MiB in the time of a few small ones, and a
 //! neighbour that is written now need not be written on its own a moment later.
 
-use super::batch::BatchLimit;
 use base::PageNo;
 use pace::innodb::Neighbours;
 use std::collections::BTreeSet;
+
+/// Where a batch ends, if it is not full before. It may exceed the limit by one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimit {
+    /// Pages.
+    pub(crate) pages: u64,
+    /// In-place I/Os.
+    pub(crate) ios: u64,
+}
+
+impl BatchLimit {
+    /// No limit: the batch ends when it is full.
+    pub(crate) const NONE: BatchLimit = BatchLimit { pages: u64::MAX, ios: u64::MAX };
+}
 
 /// The sizes of runs, in pages.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use crate::btree::Tree;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::flush::batch::BatchLimit;
+use crate::flush::runs::BatchLimit;
 use crate::log::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES};
 use crate::options::Options;
 use crate::page::{header, map};

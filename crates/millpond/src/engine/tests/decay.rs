@@ -10,7 +10,7 @@ use crate::btree::Tree;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::flush::batch::BatchLimit;
+use crate::flush::runs::BatchLimit;
 use crate::options::Options;
 use crate::page::header;
 use base::prng::Prng;

@@ -6,7 +6,7 @@ use crate::buffer::{FetchHint, Siblings};
 use crate::engine::Engine;
 use crate::engine::progress_file::Stage;
 use crate::error::{Error, Result};
-use crate::flush::batch::BatchLimit;
+use crate::flush::runs::BatchLimit;
 use crate::mtr::Mtr;
 use crate::options::Options;
 use crate::page::op::{NodeHead, PageOp};

@@ -8,7 +8,7 @@
 
 use super::{DIR, options as common};
 use crate::engine::Engine;
-use crate::flush::batch::BatchLimit;
+use crate::flush::runs::BatchLimit;
 use crate::mtr::Mtr;
 use crate::options::Options;
 use crate::page::header;

@@ -7,7 +7,7 @@
 //! told as well. Above the soft mark an operation pays for its redo with time, and waits for its
 //! turn. The rule is `pace::admission`.
 
-use super::undo_admission::UndoSlice;
+use super::undo_slice::UndoSlice;
 use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};

@@ -26,6 +26,7 @@ mod sim_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 mod undo_admission;
+mod undo_slice;
 mod writers;
 
 use crate::checkpoint::fuzzy::Checkpointer;

@@ -6,25 +6,9 @@ use super::admission::Asker;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::Ordering;
 use metrics::M;
-use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us, retry_mark};
-
-/// The bytes that are left of the current slice.
-#[derive(Debug, Default)]
-pub(super) struct UndoSlice(AtomicU64);
-
-impl UndoSlice {
-    /// Takes `bytes` from the slice, or the rest if it is less. Returns false if nothing is left.
-    fn take(&self, bytes: u64) -> bool {
-        let left = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
-    }
-
-    fn begin(&self) {
-        self.0.store(SLICE_BYTES, Ordering::Relaxed);
-    }
-}
+use pace::undo_admission::{UndoDecision, UndoView, decide, pause_us, retry_mark};
 
 impl UndoAdmission for Admission {
     #[inline]

@@ -14,7 +14,7 @@ use base::sync::ProcessMark;
 use metrics::M;
 use std::collections::VecDeque;
 use std::mem::forget;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 /// The rows of a key range in key order, as the transaction sees them; `next` takes from the front,
 /// `next_back` from the end. After an error it yields no more rows. The transaction cannot change
@@ -112,6 +112,40 @@ pub(super) fn half_open(from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Option<(Vec
 fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
+}
+
+impl Transaction {
+    /// Returns an iterator over the rows whose keys lie in `range`, in key order, from both ends.
+    /// The bounds are copied.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// # let mut tx = db.begin()?;
+    /// for key in [b"a1", b"a2", b"b1", b"b2"] {
+    ///     tx.put(&table, key, b"")?;
+    /// }
+    /// let keys = |range: millpond::Range<'_>| -> millpond::Result<Vec<Vec<u8>>> {
+    ///     range.map(|row| row.map(|(key, _)| key)).collect()
+    /// };
+    /// assert_eq!(keys(tx.range(&table, ..)?)?.len(), 4);
+    /// assert_eq!(keys(tx.range(&table, &b"a2"[..]..&b"b2"[..])?)?, [b"a2", b"b1"]);
+    /// // All keys that begin with b, or come later:
+    /// assert_eq!(keys(tx.range(&table, &b"b"[..]..)?)?, [b"b1", b"b2"]);
+    /// let last = tx.range(&table, ..)?.next_back().transpose()?;
+    /// assert_eq!(last, Some((b"b2".to_vec(), Vec::new())));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; each item may fail by itself, and the range ends after an error.
+    pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
+        let reads = || match self.locks_reads() {
+            true => ReadMode::serializable(self.rules()),
+            false => ReadMode::snapshot(self.read_position()),
+        };
+        Range::new(self, table, (owned_bound(range.start_bound()), owned_bound(range.end_bound())), reads)
+    }
 }
 
 impl<'t> Range<'t> {

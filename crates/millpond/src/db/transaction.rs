@@ -1,9 +1,8 @@
 //! [`Transaction`]: reads and changes rows, savepoints and rollback. `commit.rs` has its commit.
 
+use super::DbCore;
 use super::core_ref::CoreRef;
 use super::isolation::{Isolation, LockWait, TxnOptions};
-use super::range::{ReadMode, owned_bound};
-use super::{DbCore, Range};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::engine::ActiveCall;
@@ -19,7 +18,6 @@ use metrics::M;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::mem::{forget, take};
-use std::ops::RangeBounds;
 
 /// A point in a transaction to which [`Transaction::rollback_to`] can return.
 #[derive(Clone, Debug)]
@@ -422,38 +420,6 @@ impl Transaction {
             self.count(M::RowDeletes);
         }
         Ok(deleted)
-    }
-
-    /// Returns an iterator over the rows whose keys lie in `range`, in key order, from both ends.
-    /// The bounds are copied.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// # let mut tx = db.begin()?;
-    /// for key in [b"a1", b"a2", b"b1", b"b2"] {
-    ///     tx.put(&table, key, b"")?;
-    /// }
-    /// let keys = |range: millpond::Range<'_>| -> millpond::Result<Vec<Vec<u8>>> {
-    ///     range.map(|row| row.map(|(key, _)| key)).collect()
-    /// };
-    /// assert_eq!(keys(tx.range(&table, ..)?)?.len(), 4);
-    /// assert_eq!(keys(tx.range(&table, &b"a2"[..]..&b"b2"[..])?)?, [b"a2", b"b1"]);
-    /// // All keys that begin with b, or come later:
-    /// assert_eq!(keys(tx.range(&table, &b"b"[..]..)?)?, [b"b1", b"b2"]);
-    /// let last = tx.range(&table, ..)?.next_back().transpose()?;
-    /// assert_eq!(last, Some((b"b2".to_vec(), Vec::new())));
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::get`]; each item may fail by itself, and the range ends after an error.
-    pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
-        let reads = || match self.locks_reads() {
-            true => ReadMode::serializable(self.rules()),
-            false => ReadMode::snapshot(self.read_position()),
-        };
-        Range::new(self, table, (owned_bound(range.start_bound()), owned_bound(range.end_bound())), reads)
     }
 
     /// Marks this point of the transaction for [`Transaction::rollback_to`].

@@ -14,11 +14,11 @@
 //! `made` is 0 until the root is durable. This tells a creation that was interrupted, and can
 //! continue, from a database that has lost its root.
 
-use super::create::{AREAS, Paths, make_dir, parent_of, sync_dir};
-use super::residence::{Residence, check_home};
+use super::durable_dir::{parent_of, sync_dir};
+use super::purpose::Purpose;
+use super::residence::Residence;
 use crate::duty;
 use crate::error::{Error, Result};
-use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::crc;
@@ -35,6 +35,8 @@ const BYTES: usize = 4096;
 const CRC: usize = 24;
 
 const LOCK: &str = "LOCK";
+/// The file of the doublewrite in its directory.
+pub(super) const AREAS: &str = "areas";
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// A directory that a file system makes in its root.
@@ -42,41 +44,13 @@ const LOST_AND_FOUND: &str = "lost+found";
 /// The most names that an error lists.
 const NAMED_MAX: usize = 3;
 
-/// The purpose of a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Purpose {
-    /// The database's own directory.
-    Database = 1,
-    Redo = 2,
-    Doublewrite = 3,
-    Undo = 4,
-}
-
-impl Purpose {
-    pub(super) fn description(self) -> &'static str {
-        match self {
-            Purpose::Database => "directory",
-            Purpose::Redo => "redo directory",
-            Purpose::Doublewrite => "doublewrite directory",
-            Purpose::Undo => "undo directory",
-        }
-    }
-
-    fn from_u8(v: u8) -> Option<Purpose> {
-        [Purpose::Database, Purpose::Redo, Purpose::Doublewrite, Purpose::Undo]
-            .into_iter()
-            .find(|p| *p as u8 == v)
-    }
-}
-
 /// The database that a directory belongs to, and the directory's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirOwner {
-    db_id: u64,
-    purpose: Purpose,
+    pub(super) db_id: u64,
+    pub(super) purpose: Purpose,
     /// The root has been durable.
-    created: bool,
+    pub(super) created: bool,
 }
 
 /// The lock of a directory. As long as it exists, the directory is found by a handle, whatever
@@ -108,12 +82,12 @@ impl DirOwner {
 
     /// Reads the owner from the `LOCK` of a directory. Returns `None` if there is no such file, or
     /// if it is damaged.
-    fn of(vfs: &Vfs, dir: &Path) -> Result<Option<DirOwner>> {
+    pub(super) fn of(vfs: &Vfs, dir: &Path) -> Result<Option<DirOwner>> {
         Ok(DirOwner::with_residence(vfs, dir)?.map(|(owner, _)| owner))
     }
 
     /// As [`DirOwner::of`], with what the `LOCK` says of where the directory is.
-    fn with_residence(vfs: &Vfs, dir: &Path) -> Result<Option<(DirOwner, Option<Residence>)>> {
+    pub(super) fn with_residence(vfs: &Vfs, dir: &Path) -> Result<Option<(DirOwner, Option<Residence>)>> {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
         let file = match vfs.disk.open(&path, mode) {
@@ -141,7 +115,14 @@ impl DirOwner {
     /// Writes this owner, and the residence of a directory of the database in `home`, into the
     /// directory's `LOCK`, durably. It fits in one sector, so it is written as a whole or not at
     /// all.
-    fn claim(self, vfs: &Vfs, dir: &Path, home: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
+    pub(super) fn claim(
+        self,
+        vfs: &Vfs,
+        dir: &Path,
+        home: &Path,
+        metrics: &Metrics,
+        reason: SyncReason,
+    ) -> Result {
         let residence = Residence::of(vfs, dir, home)?;
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
@@ -154,13 +135,13 @@ impl DirOwner {
     }
 }
 
-fn foreign(dir: &Path, what: String) -> Error {
+pub(super) fn foreign(dir: &Path, what: String) -> Error {
     Error::Foreign { file: dir.to_owned(), what }
 }
 
 /// Returns the names in a directory, except the lock, `lost+found`, and those that lead to `ours`.
 /// A missing directory has none.
-fn foreign_names(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
+pub(super) fn foreign_names(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
     let mut names = match vfs.disk.list(dir) {
         Ok(names) => names,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -173,7 +154,7 @@ fn foreign_names(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn list_some(names: &[String]) -> String {
+pub(super) fn list_some(names: &[String]) -> String {
     let mut some = names[..names.len().min(NAMED_MAX)].join(", ");
     if names.len() > NAMED_MAX {
         some.push_str(", …");
@@ -182,7 +163,7 @@ fn list_some(names: &[String]) -> String {
 }
 
 /// The error for a directory that is used for two purposes, by two names or two options.
-fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
+pub(super) fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
     let (is, wanted) = (as_what.description(), wanted.description());
     let dir = dir.display();
     Error::Misuse(format!(
@@ -211,163 +192,6 @@ pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Re
         pause.park_for(LOCK_PAUSE);
     }
     Err(Error::InUse { dir: dir.to_owned() })
-}
-
-/// Checks that a new database would use no directory of anything else. Changes nothing. Returns the
-/// id of the database whose creation was interrupted here, if there was one.
-pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
-    let dir = &paths.dir;
-    let begun = match DirOwner::of(vfs, dir)? {
-        Some(DirOwner { db_id, purpose: Purpose::Database, created: false }) => Some(db_id),
-        // A database was removed here, except for its lock file.
-        Some(DirOwner { purpose: Purpose::Database, .. }) if foreign_names(vfs, dir, &[])?.is_empty() => None,
-        Some(DirOwner { purpose: Purpose::Database, .. }) => return Err(no_root_error(vfs, dir)?),
-        Some(DirOwner { purpose, .. }) => {
-            return Err(foreign(
-                dir,
-                format!("is the {} of a database, not a database", purpose.description()),
-            ));
-        }
-        None => {
-            let ours: Vec<_> = paths.other_dirs().map(|(part, _)| part).collect();
-            if !foreign_names(vfs, dir, &ours)?.is_empty() {
-                return Err(no_root_error(vfs, dir)?);
-            }
-            None
-        }
-    };
-    // The root is durable before the first page is written.
-    if begun.is_some() && has_pages(vfs, &paths.pages)? {
-        return Err(no_root_error(vfs, dir)?);
-    }
-    for (part, purpose) in paths.other_dirs() {
-        if planted(Bug::CreatedOverOthers) {
-            continue;
-        }
-        match DirOwner::of(vfs, part)? {
-            Some(owner) if Some(owner.db_id) == begun && owner.purpose == purpose => {}
-            Some(owner) if Some(owner.db_id) == begun => {
-                return Err(used_twice(part, owner.purpose, purpose));
-            }
-            Some(owner) => {
-                let (is, wanted) = (owner.purpose.description(), purpose.description());
-                let what = format!("is the {is} of another database: a new one wants an empty {wanted}");
-                return Err(foreign(part, what));
-            }
-            None => {
-                let names = foreign_names(vfs, part, &[])?;
-                if !names.is_empty() {
-                    let (names, wanted) = (list_some(&names), purpose.description());
-                    let what = format!("is not empty ({names}): a new database wants an empty {wanted}");
-                    return Err(foreign(part, what));
-                }
-            }
-        }
-    }
-    Ok(begun)
-}
-
-fn has_pages(vfs: &Vfs, pages: &Path) -> Result<bool> {
-    let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-    match vfs.disk.open(pages, mode) {
-        Ok(file) => Ok(file.len().map_err(|e| Error::io("measure", pages, e))? > 0),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io("open", pages, e)),
-    }
-}
-
-/// Returns the error for a directory without a root, with the names in it.
-fn no_root_error(vfs: &Vfs, dir: &Path) -> Result<Error> {
-    let names = foreign_names(vfs, dir, &[])?;
-    let is_ours = |name: &String| ["pages", "redo", "undo", "doublewrite"].contains(&name.as_str());
-    let found = list_some(&names);
-    let what = if names.iter().any(is_ours) {
-        format!(
-            "is the directory of a database that has lost its root ({found} are there): put the file `root` back, or \
-             open an empty directory"
-        )
-    } else {
-        format!("holds no database and is not empty ({found}): a new database wants an empty directory")
-    };
-    Ok(foreign(dir, what))
-}
-
-/// Makes the directories of a new database, locks them, and writes the database's id into each.
-/// Returns the id.
-pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
-    let db_id = check_unclaimed(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
-    let reason = SyncReason::Create;
-    let (dir, purpose) = (&paths.dir, Purpose::Database);
-    DirOwner { db_id, purpose, created: false }.claim(vfs, dir, dir, metrics, reason)?;
-    // Without this entry a power cut would lose the directory, and the other directories would name
-    // a database that does not exist.
-    sync_dir(vfs, metrics, parent_of(&paths.dir), reason)?;
-    for (part, purpose) in paths.other_dirs() {
-        make_dir(vfs, part)?;
-        locks.push(take_lock(vfs, part, Some((db_id, purpose)))?);
-        DirOwner { db_id, purpose, created: true }.claim(vfs, part, dir, metrics, reason)?;
-        sync_dir(vfs, metrics, parent_of(part), reason)?;
-    }
-    Ok(db_id)
-}
-
-/// Records that the root of a new database is durable.
-pub(super) fn mark_created(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
-    let owner = DirOwner { db_id, purpose: Purpose::Database, created: true };
-    owner.claim(vfs, dir, dir, metrics, SyncReason::Create)
-}
-
-/// Checks that the directories belong to this database, and locks all but the first. A directory
-/// that names no database gets the database's id; a redo directory only if it has log files.
-pub(super) fn claim_existing(
-    vfs: &Vfs,
-    paths: &Paths,
-    db_id: u64,
-    metrics: &Metrics,
-    locks: &mut Locks,
-) -> Result {
-    let all = || std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs());
-    for (dir, purpose) in all() {
-        let (owner, said) = DirOwner::with_residence(vfs, dir)?.unzip();
-        match owner {
-            Some(owner) if owner.db_id != db_id => {
-                let what = format!("is the {} of another database", owner.purpose.description());
-                return Err(foreign(dir, what));
-            }
-            Some(owner) if owner.purpose != purpose => return Err(used_twice(dir, owner.purpose, purpose)),
-            // Its files may look like those of the database, and are not.
-            Some(owner) if !owner.created && purpose != Purpose::Database && !paths.is_recorded(purpose) => {
-                let what = format!(
-                    "was to become the {} of this database, and the move was cut short: it is elsewhere",
-                    purpose.description()
-                );
-                return Err(foreign(dir, what));
-            }
-            None if purpose == Purpose::Redo => {
-                let names = foreign_names(vfs, dir, &[])?;
-                if !names.iter().any(|name| name.ends_with(".log")) {
-                    let what = "holds no redo log: the database's own is elsewhere".to_owned();
-                    return Err(foreign(dir, what));
-                }
-            }
-            Some(_) | None => {}
-        }
-        if purpose != Purpose::Database && owner.is_some() {
-            let is = Residence::of(vfs, dir, &paths.dir)?;
-            check_home(dir, purpose, &paths.dir, said.flatten().as_ref(), is.as_ref())?;
-        }
-    }
-    for (dir, purpose) in all() {
-        if purpose != Purpose::Database {
-            locks.push(take_lock(vfs, dir, Some((db_id, purpose)))?);
-        }
-        let owner = DirOwner { db_id, purpose, created: true };
-        let as_it_is = (owner, Residence::of(vfs, dir, &paths.dir)?);
-        if DirOwner::with_residence(vfs, dir)? != Some(as_it_is) {
-            owner.claim(vfs, dir, &paths.dir, metrics, SyncReason::Recovery)?;
-        }
-    }
-    Ok(())
 }
 
 /// Whether the directory holds files of this purpose that belong to the database, and no move to it
@@ -452,18 +276,4 @@ pub(super) fn disown(vfs: &Vfs, dir: &Path) {
         file.sync()
     });
     drop(emptied);
-}
-
-/// Fails if two of the directories have the same path. One directory with two different paths is
-/// found when it is locked.
-pub(super) fn check_distinct(paths: &Paths) -> Result {
-    let all: Vec<(&Path, Purpose)> =
-        std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs()).collect();
-    let plain = |path: &Path| path.components().collect::<PathBuf>();
-    for (n, (dir, is)) in all.iter().enumerate() {
-        if let Some((_, wanted)) = all[n + 1..].iter().find(|(other, _)| plain(other) == plain(dir)) {
-            return Err(used_twice(dir, *is, *wanted));
-        }
-    }
-    Ok(())
 }

@@ -5,8 +5,10 @@
 //! directory of before. Last, when no recovery can need a file of before, the root forgets that
 //! directory, and it belongs to nobody.
 
-use super::create::{AREAS, Paths, sync_dir};
-use super::directory::{Locks, Purpose, claim_for_move, disown, mark_moved};
+use super::directory::{AREAS, Locks, claim_for_move, disown, mark_moved};
+use super::durable_dir::sync_dir;
+use super::paths::Paths;
+use super::purpose::Purpose;
 use super::roster::Worker;
 use super::{Engine, Shared};
 use crate::checkpoint::places::{Place, recorded};

@@ -10,9 +10,13 @@
 //! undo files that nothing names. Then the first change may be log that a killed process has not
 //! synced.
 
-use super::create::{Paths, create, make_dir, sync_existing, sync_file};
-use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
+use super::claim::{check_distinct, check_unclaimed, claim_existing};
+use super::create::create;
+use super::directory::{Locks, take_lock};
+use super::durable_dir::make_dir;
+use super::paths::Paths;
 use super::progress_file::{ProgressFile, Stage};
+use super::sync_existing::{sync_existing, sync_file};
 use super::{Engine, adopt, build, pool_size};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::context::Context;

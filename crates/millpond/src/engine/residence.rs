@@ -14,7 +14,7 @@
 //! has several. A rename leaves them as they are, and so do a restart and another mount. A copy has
 //! others. A device number is not among them: the next start may give the device another one.
 
-use super::directory::Purpose;
+use super::purpose::Purpose;
 use crate::error::{Error, Result};
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::crc;

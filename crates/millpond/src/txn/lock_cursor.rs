@@ -1,6 +1,6 @@
 //! The position of a locking scan in its range, and the leaf where it goes on.
 
-use super::lock_range::LockingScan;
+use super::locking_scan::LockingScan;
 use super::read::{FoundRow, after};
 use super::scan::ScanRange;
 use super::system::Txn;

@@ -4,6 +4,7 @@
 
 use super::lock::{Conflict, conflict_of};
 use super::lock_cursor::LockCursor;
+use super::locking_scan::LockingScan;
 use super::marks::Marks;
 use super::read::{FoundRow, Value, after};
 use super::scan::{Next, ScanRange};
@@ -11,53 +12,11 @@ use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::lock::{CancelFlag, KeyRange, KeyState, Mode, ScanStart, Wait, WriterWait};
+use crate::lock::{CancelFlag, KeyRange, KeyState, ScanStart, Wait, WriterWait};
 use crate::page::node::{DELETED, Leaf, Row};
-use crate::planted::{Bug, planted};
 use crate::undo::HeldPiece;
 use base::Lsn;
 use pace::read_ahead::ReadAhead;
-
-/// The locks that a locking scan leaves on what it has read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScanLocks {
-    /// The lock of every row that it returns. None: a plain read, which must stay as it is.
-    pub(crate) rows: Option<Mode>,
-    /// It locks one range, rows and gaps: no row comes into what was read. Else it locks rows
-    /// alone: one by one, and as ranges once the transaction has very many locks.
-    pub(crate) range: bool,
-}
-
-impl ScanLocks {
-    /// The lock of every row.
-    pub(super) fn mode(self) -> Mode {
-        self.rows.unwrap_or(Mode::Shared)
-    }
-
-    /// Returns these locks, without the range if that mistake is planted.
-    pub(super) fn after_planting(self) -> ScanLocks {
-        if self.range && planted(Bug::GapsFree) {
-            return ScanLocks { rows: Some(self.rows.unwrap_or(Mode::Shared)), range: false };
-        }
-        self
-    }
-}
-
-/// How a locking scan reads a range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LockingScan {
-    pub(crate) locks: ScanLocks,
-    pub(crate) rules: Rules,
-    /// In falling key order.
-    pub(crate) backward: bool,
-    /// The scan stops after this many rows. It stops earlier at a row that is not free, if it has
-    /// one to return: nobody has asked for the others yet. REQUIRES: 1 if it does not lock the
-    /// range.
-    pub(crate) max: usize,
-    /// It does not wait for a row that another transaction has (Lk7): it shows the row as it was
-    /// last committed, unlocked. REQUIRES: the scan locks no range, and its rules skip such rows.
-    pub(crate) peeks: bool,
-}
 
 /// The result of locking one row.
 enum LockedRow<'t> {

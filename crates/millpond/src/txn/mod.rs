@@ -4,7 +4,8 @@
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database.
 //!
 //! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
-//!   the range itself, where a [`lock_cursor`] stands, [`load`] fills a new tree.
+//!   the range itself as a [`locking_scan`] says, where a [`lock_cursor`] stands, [`load`] fills a
+//!   new tree.
 //! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
 //!   marks; [`leaf_cache`] saves descents; [`own_snapshot`] is a transaction's snapshot,
 //!   [`overtaken`] finds out what it has changed beyond it.
@@ -37,6 +38,7 @@ pub(crate) mod load;
 pub(crate) mod lock;
 mod lock_cursor;
 pub(crate) mod lock_range;
+mod locking_scan;
 mod log_record;
 mod marks;
 mod overtaken;
@@ -60,6 +62,6 @@ pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmissi
 pub(crate) use decided::OnRecord;
 pub(crate) use history_limits::HistoryLimits;
 pub(crate) use lock::Locked;
-pub(crate) use lock_range::{LockingScan, ScanLocks};
+pub(crate) use locking_scan::{LockingScan, ScanLocks};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

@@ -6,8 +6,9 @@ use base::PageNo;
 use pace::read_ahead::ReadAhead;
 
 use super::ahead::LeafReads;
-use super::descend::{Latched, Seek};
+use super::descend::Latched;
 use super::overflow::chain_pages;
+use super::seek::Seek;
 use super::tree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};

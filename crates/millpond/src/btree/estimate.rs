@@ -10,7 +10,8 @@
 //! Samples are leaves at equal distances over the tree. So they are the same leaves each time, and
 //! an estimate changes only when the tree does.
 
-use super::descend::{Latched, Seek};
+use super::descend::Latched;
+use super::seek::Seek;
 use super::tree::Tree;
 use crate::error::Result;
 use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};

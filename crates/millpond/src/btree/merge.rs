@@ -2,7 +2,8 @@
 //! parent. A root with one child takes over that child. Only purge calls this (Tr6), because only
 //! purge makes pages emptier.
 
-use super::descend::{Latched, Seek};
+use super::descend::Latched;
+use super::seek::Seek;
 use super::tree::Tree;
 use crate::buffer::PageWrite;
 use crate::error::Result;

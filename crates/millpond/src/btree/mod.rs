@@ -24,10 +24,12 @@ mod chain_reader;
 mod check;
 mod descend;
 mod estimate;
+mod leaf;
 mod merge;
 mod old_chain;
 mod overflow;
 mod root_copy;
+mod seek;
 mod split;
 mod tree;
 
@@ -38,7 +40,8 @@ pub(crate) use ahead::LeafReads;
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
+pub(crate) use leaf::{LeafPlace, row_bytes};
 pub(crate) use merge::is_small;
 pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
-pub(crate) use tree::{LeafPlace, Tree, row_bytes};
+pub(crate) use tree::Tree;

@@ -12,7 +12,7 @@
 //! A root that changes often is not worth a copy. It is copied after its stamp has stayed the same
 //! for a few descents.
 
-use super::descend::Seek;
+use super::seek::Seek;
 use crate::buffer::{PageRead, Stamp};
 use crate::page::node::{Inner, common_prefix};
 use base::PageNo;

@@ -7,8 +7,10 @@ use std::cmp::Ordering;
 use base::PageNo;
 use metrics::M;
 
-use super::descend::{Latched, Seek};
-use super::tree::{Tree, slot_with_room};
+use super::descend::Latched;
+use super::leaf::slot_with_room;
+use super::seek::Seek;
+use super::tree::Tree;
 use crate::buffer::PageWrite;
 use crate::error::Result;
 use crate::mtr::{Mtr, Slot};

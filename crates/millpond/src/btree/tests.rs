@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::prng::Prng;
 use base::{TreeId, TxnId};
 
-use super::tree::row_bytes;
+use super::leaf::row_bytes;
 use super::*;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
@@ -216,7 +216,7 @@ fn a_wrong_guess_is_ignored() {
         let needed = row_bytes(key.len(), value.len());
         let (page, _) = tree.leaf_write_cached(store, Some(guess), &key, needed).unwrap();
         assert!(Leaf::new(&page).covers(&key) && crate::page::header::tree(&page) == ID);
-        assert!(super::tree::slot_with_room(&page, &key, needed).is_some());
+        assert!(super::leaf::slot_with_room(&page, &key, needed).is_some());
         seen.push(page.page_no());
         drop(page);
         seen.push(other.leaf_read(store, &key).unwrap().page_no());

@@ -5,8 +5,8 @@ use base::prng::Prng;
 use super::fixture::TestStore;
 use super::{ID, get, put, remove};
 use crate::btree::Tree;
-use crate::btree::descend::Seek;
 use crate::btree::root_copy::{RootCopy, next_child};
+use crate::btree::seek::Seek;
 use crate::page::node::{Inner, Node};
 
 /// Sets of keys that share nothing, a prefix, or a long prefix, or where one key is the start of

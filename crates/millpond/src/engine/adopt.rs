@@ -6,7 +6,8 @@
 //! segments as soon as the end of the log is known.
 
 use super::directory::Locks;
-use super::open::{Inspected, Opening};
+use super::inspect::Inspected;
+use super::opening::Opening;
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
 use crate::context::Context;
 use crate::error::{Error, Result};

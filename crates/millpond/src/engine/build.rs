@@ -5,7 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::capacity::capacity_near;
 use super::catch_up::CatchUp;
 use super::moving::Moves;
-use super::open::Opening;
+use super::opening::Opening;
 use super::pool_size::{self, PoolSize};
 use super::progress_file::ProgressFile;
 use super::replaying::Replaying;

@@ -2,7 +2,7 @@
 //! replay finds frames, and the checkpoint may move over what has been replayed.
 
 use super::Engine;
-use super::open::Opening;
+use super::opening::Opening;
 use super::replaying::ReplayTask;
 use super::roster::Worker;
 use crate::checkpoint::root::Root;

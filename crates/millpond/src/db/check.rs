@@ -1,6 +1,6 @@
 //! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
-use super::DbCore;
+use super::db_core::DbCore;
 use crate::checkpoint::protection::Protection;
 use crate::error::Result;
 use base::{PageNo, TreeId};

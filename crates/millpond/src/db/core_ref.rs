@@ -3,7 +3,7 @@
 //! Transactions begin and end in every thread all the time. With one count for all of them, every
 //! processor core would wait for the same cache line.
 
-use super::DbCore;
+use super::db_core::DbCore;
 use base::{CachePadded, StripedArc};
 use std::ops::Deref;
 use std::sync::Arc;

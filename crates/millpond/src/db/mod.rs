@@ -8,6 +8,7 @@ mod commit;
 mod commit_future;
 mod core_ref;
 mod cursor;
+mod db_core;
 mod ddl;
 mod durability;
 mod index_cursor;
@@ -46,20 +47,18 @@ pub use statistics::{RangeStats, TableStats};
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
-use crate::engine::{ActiveCall, Engine};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{UndoAdmission, UndoWait};
-use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use call_gate::CallGate;
 use core_ref::{CoreRef, CoreRefs};
-use metrics::SyncReason;
+use db_core::DbCore;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use vfs::Vfs;
 
 /// The name of a database in memory, instead of a directory; messages show it.
@@ -96,64 +95,6 @@ const TABLE_REDO: u64 = 1 << 10;
 #[derive(Clone, Debug)]
 pub struct Db {
     core: Arc<CoreRefs>,
-}
-
-/// What all handles of an open database share.
-#[derive(Debug)]
-pub(crate) struct DbCore {
-    /// A number that no other database of this process has.
-    pub(crate) id: u64,
-    pub(crate) engine: Engine,
-    pub(crate) catalog: Catalog,
-    pub(crate) lock_wait: Duration,
-    gate: CallGate,
-}
-
-impl DbCore {
-    /// Begins a call. Errors: `Closed`, `Poisoned`, `Forked`.
-    pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
-        let inside = self.gate.enter()?;
-        self.engine.check_poison()?;
-        Ok(inside)
-    }
-
-    /// Returns `result`, or `Poisoned` in place of `Closed` if the database is poisoned. Both end
-    /// lock waits in the same way.
-    fn or_poisoned<R>(&self, result: Result<R>) -> Result<R> {
-        if let Err(Error::Closed) = &result {
-            self.engine.check_poison()?;
-        }
-        result
-    }
-
-    /// Waits until a change of the catalog is durable.
-    fn flush(&self, lsn: Lsn) -> Result {
-        self.engine.store.log.flush_to(lsn, SyncReason::Ddl).map(drop)
-    }
-
-    /// Refuses new calls, ends all waits, waits for the calls inside, rolls back, and closes.
-    fn close(&self) -> Result {
-        self.gate.check_process()?;
-        if !self.gate.close() {
-            return Err(Error::Closed);
-        }
-        let txns = &self.engine.txns;
-        txns.locks.stop();
-        self.catalog.stop();
-        self.engine.stop_admission();
-        self.gate.drain();
-        txns.expire_snapshots();
-        txns.abort_active(&|| self.engine.checkpoint().map(drop));
-        self.engine.close()
-    }
-}
-
-impl Drop for DbCore {
-    fn drop(&mut self) {
-        // No caller is left to get an error. The next open recovers. A child of the process that
-        // opened the database does nothing, and the engine leaves its memory as it is.
-        let _ = self.close();
-    }
 }
 
 impl Options {

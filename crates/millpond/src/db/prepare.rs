@@ -2,7 +2,8 @@
 
 #[cfg(doc)]
 use super::Isolation;
-use super::{Db, DbCore, Durability, Receipt, Transaction};
+use super::db_core::DbCore;
+use super::{Db, Durability, Receipt, Transaction};
 use crate::error::{Error, Result};
 use crate::log::{KEPT_BOOKMARK_BYTES, KeptRoom};
 use crate::planted::{Bug, planted};

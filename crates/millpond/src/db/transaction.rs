@@ -1,7 +1,7 @@
 //! [`Transaction`]: reads and changes rows, savepoints and rollback. `commit.rs` has its commit.
 
-use super::DbCore;
 use super::core_ref::CoreRef;
+use super::db_core::DbCore;
 use super::isolation::{Isolation, LockWait, TxnOptions};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;

@@ -20,6 +20,7 @@
 
 pub(super) mod atomic;
 mod failure;
+mod options;
 mod policy;
 mod primitives;
 mod run;
@@ -28,9 +29,10 @@ mod tests;
 mod world;
 
 pub use failure::Failure;
+pub use options::WorldOptions;
 pub(super) use primitives::number_in_world;
 pub use primitives::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, pause, point,
     simulated_us, spawn, spin, world_flags,
 };
-pub use run::{Run, WorldOptions, run};
+pub use run::{Run, run};

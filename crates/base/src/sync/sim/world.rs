@@ -6,8 +6,8 @@
 //! depends only on the seed and on the steps before.
 
 use super::failure::Failure;
+use super::options::WorldOptions;
 use super::policy::Policy;
-use super::run::WorldOptions;
 use crate::prng::Prng;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;

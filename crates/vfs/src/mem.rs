@@ -11,10 +11,11 @@
 //! into the world's hash. The clock shows simulated time.
 
 mod content;
+mod crash;
 mod journal;
 
 pub(crate) use content::SECTOR_BYTES;
-pub use journal::{CrashChoice, CrashWalker};
+pub use crash::{CrashChoice, CrashWalker};
 
 use crate::{Clock, Create, DirIdentity, Disk, File, OpenMode, Vfs};
 use base::prng::Prng;
@@ -105,13 +106,6 @@ impl MemDisk {
     #[must_use]
     pub fn op_count(&self) -> u64 {
         self.inner.lock().ops.len() as u64
-    }
-
-    /// Returns a walker over all operations so far, at the first one.
-    #[must_use]
-    pub fn walk(&self) -> CrashWalker {
-        let inner = self.inner.lock();
-        CrashWalker::new(inner.ops.as_slice().into(), inner.base.clone(), inner.sector_bytes)
     }
 
     /// Returns a disk with the same bytes, all durable, with an empty journal and no locks.

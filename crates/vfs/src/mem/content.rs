@@ -1,7 +1,7 @@
 //! The content of a simulated disk: directories, names and bytes. Cheap to copy: copies share all
 //! chunks that no copy has changed.
 
-use super::journal::{CrashFate, DiskOp};
+use super::journal::DiskOp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,36 +112,6 @@ impl DiskContent {
             DiskOp::MakeDir { path } => drop(self.dirs.insert(path.clone())),
             DiskOp::Sync { .. } | DiskOp::SyncDir { .. } => {}
         }
-    }
-
-    /// Applies the parts of `op` that survive a crash. A write survives in whole sectors.
-    pub(super) fn apply_surviving(&mut self, op: &DiskOp, sector_bytes: usize, fate: &mut CrashFate) {
-        match op {
-            DiskOp::Write { inode, offset, bytes } => {
-                let mut at = 0;
-                while at < bytes.len() {
-                    let start = *offset as usize + at;
-                    let n = (sector_bytes - start % sector_bytes).min(bytes.len() - at);
-                    if fate.survives() {
-                        self.inodes[*inode].write(start, &bytes[at..at + n]);
-                    }
-                    at += n;
-                }
-            }
-            _ if fate.survives() => self.apply(op),
-            _ => {}
-        }
-    }
-
-    /// Removes files and directories whose directory did not survive.
-    pub(super) fn prune(&mut self) {
-        let whole = |dirs: &BTreeSet<PathBuf>, path: &Path| {
-            path.ancestors().skip(1).all(|up| is_top(up) || dirs.contains(up))
-        };
-        let dirs = self.dirs.clone();
-        self.dirs.retain(|dir| whole(&dirs, dir));
-        let dirs = self.dirs.clone();
-        self.names.retain(|path, _| whole(&dirs, path));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
 use crate::guard::{guard, guard_ok, guard_plain, log};
-use crate::locks::{DeadlockListener, OnDeadlockFn};
+use crate::on_deadlock::{DeadlockListener, OnDeadlockFn};
 use crate::rc::{Rc, misuse};
 use millpond::{Doublewrite, Error, Options};
 use std::ffi::{c_char, c_int, c_void};

@@ -32,6 +32,7 @@ pub mod guard;
 pub mod load;
 pub mod locks;
 pub mod metrics;
+pub mod on_deadlock;
 pub mod rc;
 pub mod row;
 pub mod two_phase;

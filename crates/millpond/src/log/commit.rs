@@ -17,8 +17,10 @@
 use super::Log;
 use super::block::{PAYLOAD_BYTES, block_of, block_start, offset_in_block};
 use super::completed::FlushInfo;
-use super::waiters::{Ticket, Waiters, Wake};
-use super::write::{FlushPlan, Scratch};
+use super::flush_state::{FlushState, InFlightFlush};
+use super::scratch::Scratch;
+use super::waiters::{Ticket, Wake};
+use super::write::FlushPlan;
 use crate::duty;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
@@ -27,62 +29,8 @@ use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, Parker, spin};
 use metrics::{Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
-
-/// A flush that has its range and is not yet complete.
-#[derive(Debug)]
-pub(super) struct InFlightFlush {
-    pub(super) from: Lsn,
-    /// Payload bytes in use in the block before that of `from`.
-    pub(super) prev_used: u16,
-    end: Lsn,
-    /// Its result, once it is complete. A flush before it may still be in flight.
-    done: Option<FlushInfo>,
-    /// It ends inside a block. No other flush may touch that block until this one is complete.
-    open_tail: bool,
-    started_us: u64,
-    /// The earliest flush deadline of the commits that it covers, microseconds of the clock.
-    deadline_us: u64,
-}
-
-/// Everything about flushes that the mutex of the log guards.
-pub(super) struct FlushState {
-    /// The first position that no flush has taken.
-    pub(super) from: Lsn,
-    /// `prev_used` of the block that holds `from`.
-    pub(super) from_prev_used: u16,
-    pub(super) in_flight: VecDeque<InFlightFlush>,
-    waiters: Waiters,
-    /// Buffers of earlier flushes, to be used again.
-    scratch: Vec<Scratch>,
-    /// Smoothed duration of a flush, microseconds.
-    pub(super) usual_us: u64,
-}
-
-impl FlushState {
-    pub(super) fn new(start: Lsn, prev_used: u16) -> FlushState {
-        assert!(offset_in_block(start) == 0);
-        FlushState {
-            from: start,
-            from_prev_used: prev_used,
-            in_flight: VecDeque::new(),
-            waiters: Waiters::default(),
-            scratch: Vec::new(),
-            usual_us: 0,
-        }
-    }
-
-    pub(super) fn none_in_flight(&self) -> bool {
-        self.in_flight.is_empty()
-    }
-
-    /// Whether a waiter needs a position that no flush has taken.
-    pub(super) fn has_uncovered(&self) -> bool {
-        self.waiters.beyond(self.from).len() > 0
-    }
-}
 
 impl Log {
     /// Returns the end of the contiguous prefix of completed flushes. Everything below it survives

@@ -2,10 +2,11 @@
 //! positions, no pages.
 //!
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
-//! decides which thread leads a flush, and `write` writes it. `bounded` flushes for commits that do
-//! not wait; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
+//! decides which thread leads a flush, and `write` writes it; `flush_state` is what they share,
+//! under the mutex of the log. `bounded` flushes for commits that do not wait, by their
+//! `deadlines`; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
 //! the latest flushes. `kept` is room for records that must not wait. `segment` keeps the files;
-//! `unsynced` is one for commits that outlive the process and are not synced.
+//! `unsynced` is one for commits that are not synced and `outlive` the process.
 //! `block` and `group` are the formats. `reader` scans after a crash and decides where the log
 //! ends; `ahead` reads for it.
 
@@ -15,10 +16,14 @@ mod bounded;
 mod commit;
 pub(crate) mod completed;
 pub(crate) mod copy;
+mod deadlines;
+mod flush_state;
 pub(crate) mod group;
 mod kept;
+mod outlive;
 pub(crate) mod reader;
 pub(crate) mod ring;
+mod scratch;
 pub(crate) mod segment;
 pub(crate) mod unsynced;
 pub(crate) mod waiters;
@@ -32,9 +37,9 @@ use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
-use bounded::FlushDeadlines;
-use commit::FlushState;
 use completed::CompletedFlushes;
+use deadlines::FlushDeadlines;
+use flush_state::FlushState;
 pub(crate) use kept::{KEPT_BOOKMARK_BYTES, KeptRoom};
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;

@@ -19,20 +19,15 @@
 //! Recovery reads the segments to their end and goes on in this file ([`UnsyncedBlocks`]). What it
 //! finds there is copied into the segments and synced before anything else is written.
 
-use super::Log;
-use super::block::{
-    BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
-};
-use super::commit::FlushState;
+use super::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES, block_of, block_start, offset_in_block};
+use super::scratch::Scratch;
 use super::segment::{Segments, file_offset, write_zeros};
-use super::write::{GATHER_BLOCKS, Scratch};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
-use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, spin};
-use metrics::{M, SyncReason};
+use base::sync::Mutex;
+use base::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,12 +42,12 @@ pub(super) struct Unsynced {
     vfs: Vfs,
     path: PathBuf,
     /// Everything below it outlives the process. It may lie below the durable LSN.
-    written: AtomicU64,
-    writer: Mutex<Writer>,
+    pub(super) written: AtomicU64,
+    pub(super) writer: Mutex<Writer>,
 }
 
 /// What the thread uses that writes.
-enum Writer {
+pub(super) enum Writer {
     /// Nothing has been written yet.
     Unused,
     Open(UnsyncedFile, Scratch),
@@ -61,27 +56,19 @@ enum Writer {
 }
 
 /// The open file: as memory where the disk allows that.
-enum UnsyncedFile {
+pub(super) enum UnsyncedFile {
     Mapped(Box<dyn SharedBytes>),
     Plain(Arc<dyn File>),
 }
 
 impl UnsyncedFile {
-    fn write(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
         match self {
             UnsyncedFile::Mapped(memory) => memory.write(bytes, offset),
             UnsyncedFile::Plain(file) => file.write_at(bytes, offset as u64)?,
         }
         Ok(())
     }
-}
-
-/// Published blocks in a scratch buffer.
-struct Copied {
-    first: u64,
-    count: u64,
-    /// Where the log ends that they hold.
-    to: Lsn,
 }
 
 impl Unsynced {
@@ -93,7 +80,7 @@ impl Unsynced {
 
     /// Opens the file with room for `blocks` blocks. All of it is written here, so that a full disk
     /// is seen now.
-    fn open(&self, blocks: u64) -> io::Result<UnsyncedFile> {
+    pub(super) fn open(&self, blocks: u64) -> io::Result<UnsyncedFile> {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let file = self.vfs.disk.open(&self.path, mode)?;
         let bytes = blocks * BLOCK_BYTES as u64;
@@ -102,104 +89,6 @@ impl Unsynced {
         }
         let mapped = file.map(bytes as usize);
         Ok(mapped.map_or(UnsyncedFile::Plain(file), UnsyncedFile::Mapped))
-    }
-}
-
-impl Log {
-    /// Returns when the group at `lsn` outlives the process. It is not durable: a power cut may
-    /// take it. If the file cannot be written, it syncs the log, for the given reason. An error if
-    /// the log has failed. REQUIRES: the group has been appended; no latch is held.
-    pub(crate) fn outlive(&self, lsn: Lsn, reason: SyncReason) -> Result {
-        let Some(unsynced) = &self.unsynced else { return Ok(()) };
-        let outlives = || unsynced.written.load(Ordering::Acquire) > lsn.0 || self.durable_lsn() > lsn;
-        if outlives() || planted(Bug::WrittenNotAwaited) {
-            return Ok(());
-        }
-        let mut turn = 0;
-        while self.ring.published() <= lsn {
-            self.poison.check()?;
-            base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
-            spin(&mut turn);
-        }
-        // Those who wait here find their groups written by the thread before them.
-        let mut writer = unsynced.writer.lock();
-        while !outlives() {
-            self.poison.check()?;
-            let written = match &mut *writer {
-                Writer::Unused => unsynced.open(self.options.ring_blocks as u64).map(|file| {
-                    *writer = Writer::Open(file, Scratch::new());
-                }),
-                Writer::Open(file, scratch) => self.write_unsynced(unsynced, file, scratch),
-                Writer::Refused => {
-                    drop(writer);
-                    return self.flush_to(lsn, reason).map(drop);
-                }
-            };
-            if written.is_err() {
-                *writer = Writer::Refused;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes published blocks that do not outlive the process yet.
-    fn write_unsynced(
-        &self,
-        unsynced: &Unsynced,
-        file: &mut UnsyncedFile,
-        scratch: &mut Scratch,
-    ) -> io::Result<()> {
-        let ring_blocks = self.options.ring_blocks as u64;
-        let written = Lsn(unsynced.written.load(Ordering::Relaxed));
-        let Copied { first, count, to } = self.copy_published(written, scratch);
-        let bytes = scratch.blocks(count);
-        let place = first % ring_blocks;
-        let (before, behind) = bytes.split_at((ring_blocks - place).min(count) as usize * BLOCK_BYTES);
-        file.write(before, place as usize * BLOCK_BYTES)?;
-        if !behind.is_empty() {
-            file.write(behind, 0)?;
-        }
-        unsynced.written.store(to.0, Ordering::Release);
-        self.metrics.add(M::LogUnsyncedWrites, 1);
-        Ok(())
-    }
-
-    /// Copies published blocks from `written` on, or from the durable LSN on if that is higher.
-    fn copy_published(&self, written: Lsn, scratch: &mut Scratch) -> Copied {
-        // The durable LSN moves under this mutex only. So the log buffer does not give the blocks
-        // from there on to other positions meanwhile.
-        let state = self.flush.lock();
-        let from = written.max(self.durable_lsn());
-        let to = self.ring.published();
-        base::check!(from <= to, "the log is published up to {to} and outlives the process up to {from}");
-        let first = block_of(from);
-        let last = block_of(Lsn(to.0.saturating_sub(1))).clamp(first, first + GATHER_BLOCKS - 1);
-        let to = to.min(block_start(last + 1));
-        let durable = self.durable_for_blocks();
-        for block in first..=last {
-            let header = BlockHeader {
-                db_id: self.segments.shape().db_id,
-                number: block,
-                epoch: self.epoch,
-                prev_used: state.prev_used(block),
-                durable,
-            };
-            header.encode(self.gather(block, to, scratch, (block - first) as usize));
-        }
-        Copied { first, count: last - first + 1, to }
-    }
-}
-
-impl FlushState {
-    /// Returns how many payload bytes of the block before `block` are in use. REQUIRES: `block` is
-    /// not durable, or the last that is.
-    fn prev_used(&self, block: u64) -> u16 {
-        if block == block_of(self.from) {
-            return self.from_prev_used;
-        }
-        // A range that is sealed ends where a flush ends.
-        let begins = self.in_flight.iter().find(|flush| block_of(flush.from) == block);
-        begins.map_or(PAYLOAD_BYTES as u16, |flush| flush.prev_used)
     }
 }
 

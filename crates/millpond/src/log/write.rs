@@ -2,39 +2,13 @@
 //! syncs these.
 
 use super::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start};
+use super::scratch::{GATHER_BLOCKS, Scratch};
 use super::segment::{Segment, file_offset};
 use super::{LSN_END, Log};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
-use base::aligned::AlignedBuf;
 use metrics::{FileKind, M, SyncReason};
-
-/// Flushes of at most this many blocks are gathered into one write. Longer ones are written from
-/// the ring.
-pub(super) const GATHER_BLOCKS: u64 = 16;
-
-/// The buffer in which a short flush is put together.
-pub(super) struct Scratch {
-    bytes: AlignedBuf,
-    /// From here on each block is zero. Most flushes end near the end of the last one, so there is
-    /// little to clear.
-    used: [usize; GATHER_BLOCKS as usize],
-}
-
-impl Scratch {
-    pub(super) fn new() -> Scratch {
-        Scratch {
-            bytes: AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES),
-            used: [0; GATHER_BLOCKS as usize],
-        }
-    }
-
-    /// Returns the first `count` blocks.
-    pub(super) fn blocks(&self, count: u64) -> &[u8] {
-        &self.bytes[..count as usize * BLOCK_BYTES]
-    }
-}
 
 /// A flush that has its range and has not been written.
 pub(super) struct FlushPlan {

@@ -6,6 +6,7 @@ use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::tests::{FIRST, LogDir, SHAPE, WINDOW, commit, start};
 use base::prng::Prng;
+use metrics::SyncReason;
 
 /// Returns the commits that the next process finds, where they end, and where those of the segments
 /// end.

@@ -1,7 +1,6 @@
 //! Cancelling a transaction's waits from another thread.
 
-use super::ticket::CANCELLED;
-use super::{LockTable, Owner};
+use super::Owner;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -23,6 +22,12 @@ impl CancelFlag {
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
+    }
+
+    /// Sets the flag. Returns the transaction that it can reach.
+    pub(super) fn set(&self) -> Option<Arc<Owner>> {
+        self.set.store(true, Ordering::Release);
+        self.waiting.lock().clone()
     }
 
     /// Lets waits succeed again.
@@ -47,19 +52,5 @@ impl CancelFlag {
 impl Drop for Reachable<'_> {
     fn drop(&mut self) {
         *self.0.waiting.lock() = None;
-    }
-}
-
-impl LockTable {
-    /// Sets the flag, and ends the wait of the transaction that it can reach.
-    pub(crate) fn cancel(&self, flag: &CancelFlag) {
-        flag.set.store(true, Ordering::Release);
-        let waiting = flag.waiting.lock().clone();
-        // If this wait has ended meanwhile, the key is of an old wait, and nothing happens.
-        if let Some(owner) = waiting
-            && let Some(key) = owner.waits_for()
-        {
-            self.withdraw(&owner, &key, CANCELLED);
-        }
     }
 }

@@ -20,10 +20,10 @@
 
 use super::owner::Owner;
 use super::queue::{Blockers, Owners};
-use super::{LockTable, ticket};
+use super::{LockTable, wait_state};
 use crate::planted::{Bug, planted};
 use base::TxnId;
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -31,37 +31,6 @@ use std::sync::Arc;
 
 /// Most paths are not longer, so most searches allocate once.
 const WAY_STEPS: usize = 16;
-
-/// Figures of the deadlock searches.
-#[derive(Debug, Default)]
-pub(super) struct Searches {
-    us: AtomicU64,
-    longest_us: AtomicU64,
-    /// Victims that were in no cycle.
-    #[cfg(test)]
-    pub(super) wrong: AtomicU64,
-}
-
-impl Searches {
-    pub(super) fn count(&self, us: u64) {
-        self.us.fetch_add(us, Ordering::Relaxed);
-    }
-
-    #[cfg(test)]
-    pub(super) fn judge(&self, right: bool) {
-        self.wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
-    }
-
-    /// Records that a cycle was broken `us` after its last wait began.
-    pub(super) fn broken(&self, us: u64) {
-        self.longest_us.fetch_max(us, Ordering::Relaxed);
-    }
-
-    /// The time of all, and the longest until a cycle was broken.
-    pub(super) fn took_us(&self) -> (u64, u64) {
-        (self.us.load(Ordering::Relaxed), self.longest_us.load(Ordering::Relaxed))
-    }
-}
 
 /// A waiting transaction, and the number of its wait.
 type Waiting = (Arc<Owner>, u64);
@@ -148,7 +117,7 @@ impl LockTable {
         let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_scan_wait());
         if let Some(scan) = members().find(lets_pass) {
             if let Some(key) = scan.waits_for() {
-                self.withdraw(scan, &key, ticket::PASSED);
+                self.withdraw(scan, &key, wait_state::PASSED);
             }
             return;
         }
@@ -164,23 +133,11 @@ impl LockTable {
         let all: Vec<Arc<Owner>> = members().map(Arc::clone).collect();
         // Before the victim goes on, so that all stand still.
         self.note_deadlock(&all, victim.txn);
-        if self.withdraw(victim, &key, ticket::DEADLOCK) {
+        if self.withdraw(victim, &key, wait_state::DEADLOCK) {
             self.deadlocks.fetch_add(1, Ordering::Relaxed);
         } else {
             self.forget_deadlock();
         }
-    }
-
-    /// Returns the transactions for which `owner` waits, in the wait with this number.
-    pub(super) fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
-        let Some(key) = owner.waits_for() else { return Blockers::default() };
-        if !key.in_queue() {
-            return Blockers { holders: self.ranges.blockers(owner, &key), between: None };
-        }
-        let queues = self.lock_shard(&key);
-        // Otherwise it waits no longer, or for another lock.
-        let waits = owner.wait_number() == wait;
-        queues.get(&key).filter(|_| waits).map_or_else(Blockers::default, |queue| queue.blockers(owner.txn))
     }
 
     /// Returns a cycle through `start`.

@@ -10,9 +10,7 @@
 //! request. A request that waits in a queue also gets those for blockers that wait before it: they
 //! will have the lock before it has. So no grant adds an edge that was not told.
 
-use super::{LockTable, Owner};
 use std::fmt::Debug;
-use std::sync::Arc;
 
 /// Is told which transactions wait for which ([`Db::observe_waits`](crate::Db::observe_waits)).
 pub trait WaitObserver: Debug + Send + Sync {
@@ -24,21 +22,4 @@ pub trait WaitObserver: Debug + Send + Sync {
     /// Returns whether the caller will roll `blocker` back. It is then the victim of a deadlock
     /// rather than others.
     fn waits(&self, waiter: u64, blocker: u64) -> bool;
-}
-
-impl LockTable {
-    /// Sets who is told of waits, once. Returns false if somebody is.
-    pub(crate) fn observe(&self, observer: Arc<dyn WaitObserver>) -> bool {
-        self.observer.set(observer).is_ok()
-    }
-
-    /// Tells the observer that `waiter` waits for each of `blockers`. REQUIRES: the shard of the
-    /// awaited lock is locked, so that the wait does not end meanwhile.
-    pub(super) fn tell<'o>(&self, waiter: &Owner, blockers: impl Iterator<Item = &'o Arc<Owner>>) {
-        let Some(name) = waiter.observed_as() else { return };
-        let Some(observer) = self.observer.get() else { return };
-        for blocker in blockers.filter(|blocker| blocker.observed_as().is_some()) {
-            blocker.while_observed(|other| observer.waits(name, other));
-        }
-    }
 }

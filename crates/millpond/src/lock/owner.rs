@@ -26,7 +26,7 @@ pub(crate) struct Owner {
     tag: AtomicU64,
     /// Row changes that the transaction would lose as a victim.
     work: AtomicU64,
-    /// State of its present wait: one of the constants of [`super::ticket`].
+    /// State of its present wait: one of the constants of [`super::wait_state`].
     pub(super) signal: AtomicU32,
     /// Counts the beginnings and ends of its waits: odd while it waits. Changes under the shard of
     /// the lock that it waits for.

@@ -1,12 +1,13 @@
 //! The ranges of one tree, the requests that wait for them, and the scans that let these requests
-//! go first. The mutex of [`super::ranges`] guards it. Pure but for the wake-ups.
+//! go first. The mutex of [`super::range_table`] guards it. Pure but for the wake-ups.
 
 use super::covered::{Covered, RangeMode, Want};
 use super::key::LockKey;
+use super::key_range::KeyRange;
 use super::owner::WakeList;
 use super::queue::Owners;
 use super::range::heap_bytes;
-use super::{KeyRange, Owner, ticket};
+use super::{Owner, wait_state};
 use base::TxnId;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -147,7 +148,7 @@ impl TreeRanges {
         self.scans.retain_mut(|scan| {
             scan.first.retain(|(turn, _)| *turn != gone.turn);
             if scan.first.is_empty() {
-                woken.end_wait(&scan.owner, ticket::GRANTED);
+                woken.end_wait(&scan.owner, wait_state::GRANTED);
             }
             !scan.first.is_empty()
         });
@@ -185,7 +186,7 @@ impl TreeRanges {
                     request.stands = PendingState::BlockedBy(other.txn);
                 } else {
                     request.stands = PendingState::Granted;
-                    woken.end_wait(&request.owner, ticket::GRANTED);
+                    woken.end_wait(&request.owner, wait_state::GRANTED);
                 }
             }
         }

@@ -31,38 +31,16 @@
 
 use super::covered::{Covered, KeyState, RangeMode, Want};
 use super::key::LockKey;
+use super::key_range::KeyRange;
 use super::owner::WakeList;
 use super::pending::{Pending, PendingState, ScanStart, TreeRanges, WaitingScan, pending_bytes};
-use super::queue::Owners;
-use super::ticket::{self, Ticket, WaitEnd};
-use super::{CancelFlag, Denied, Enqueued, LockTable, Mode, Owner, Wait};
+use super::ticket::{Enqueued, Ticket, WaitEnd};
+use super::{CancelFlag, Denied, LockTable, Mode, Owner, Wait, wait_state};
 use crate::planted::{Bug, planted};
-use base::sharded::shards;
-use base::sync::Mutex;
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::{Sharded, TreeId};
+use base::TreeId;
+use base::sync::atomic::Ordering;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Adjacent keys of a tree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyRange<'a> {
-    pub(crate) tree: TreeId,
-    pub(crate) from: &'a [u8],
-    /// The first key beyond. None: the tree's end.
-    pub(crate) to: Option<&'a [u8]>,
-}
-
-impl<'a> KeyRange<'a> {
-    pub(crate) fn new(tree: TreeId, from: &'a [u8], to: Option<&'a [u8]>) -> KeyRange<'a> {
-        KeyRange { tree, from, to }
-    }
-
-    fn is_empty(self) -> bool {
-        self.to.is_some_and(|to| to <= self.from)
-    }
-}
 
 /// A row that a scan locks by a range.
 #[derive(Clone, Copy, Debug)]
@@ -81,129 +59,6 @@ enum Asked<'t> {
     /// The transaction's own range is the lock that it asks for.
     Held,
     Waits(Ticket<'t>),
-}
-
-/// The ranges of a few trees.
-#[derive(Debug, Default)]
-struct Shard {
-    /// Number of transactions that have ranges here, counted once a tree. Changed under `mu`; read
-    /// without it under the latch that covers the key in question.
-    holders: AtomicU32,
-    /// Number of pending writes here. Changed and read in the same way.
-    pending: AtomicU32,
-    mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Ranges {
-    shards: Sharded<Shard, { shards(16) }>,
-    /// Counts the arrivals of pending writes.
-    turns: AtomicU64,
-}
-
-impl Ranges {
-    fn shard(&self, tree: TreeId) -> &Shard {
-        self.shards.of(u64::from(tree.0))
-    }
-
-    /// Returns the transactions for which `owner` waits at `key`, if it still waits.
-    pub(super) fn blockers(&self, owner: &Owner, key: &LockKey) -> Owners {
-        let mut trees = self.shard(key.tree()).mu.lock();
-        trees.get_mut(&key.tree()).map_or_else(Owners::default, |ranges| ranges.blockers(owner, key))
-    }
-
-    /// Ends a transaction's wait with the reason `why`. Returns the bytes freed; none if it does
-    /// not wait.
-    pub(super) fn withdraw(
-        &self,
-        owner: &Arc<Owner>,
-        key: &LockKey,
-        why: u32,
-        woken: &mut WakeList,
-    ) -> Option<usize> {
-        let shard = self.shard(key.tree());
-        let mut trees = shard.mu.lock();
-        let ranges = trees.get_mut(&key.tree())?;
-        if key.is_scan_wait() {
-            let at = ranges.scans.iter().position(|scan| scan.owner.txn == owner.txn)?;
-            woken.end_wait(&ranges.scans.remove(at).owner, why);
-            return Some(0);
-        }
-        let row = key.bytes_of_row();
-        let waits = matches!(ranges.pending_of(owner.txn, row)?.stands, PendingState::BlockedBy(_));
-        if !waits {
-            return None;
-        }
-        woken.end_wait(owner, why);
-        shard.pending.fetch_sub(1, Ordering::Release);
-        ranges.remove_pending(owner.txn, row, woken)
-    }
-
-    /// Returns what `look` says of the ranges of a tree; none if it has none.
-    pub(super) fn with_tree<R>(&self, tree: TreeId, look: impl FnOnce(&mut TreeRanges) -> R) -> Option<R> {
-        self.shard(tree).mu.lock().get_mut(&tree).map(look)
-    }
-
-    /// Number of ranges.
-    pub(super) fn count(&self) -> u64 {
-        let in_shard = |shard: &Shard| -> usize {
-            if shard.holders.load(Ordering::Relaxed) == 0 {
-                return 0;
-            }
-            shard
-                .mu
-                .lock()
-                .values()
-                .flat_map(|ranges| ranges.holders.values())
-                .map(|(_, set)| set.len())
-                .sum()
-        };
-        self.shards.iter().map(in_shard).sum::<usize>() as u64
-    }
-
-    /// Ends every wait. REQUIRES: no new one begins.
-    pub(super) fn stop(&self) {
-        for shard in self.shards.iter() {
-            let mut woken = WakeList::default();
-            for ranges in shard.mu.lock().values_mut() {
-                for scan in ranges.scans.drain(..) {
-                    woken.end_wait(&scan.owner, ticket::STOPPED);
-                }
-                for request in ranges.pending.values_mut().flatten() {
-                    if matches!(request.stands, PendingState::BlockedBy(_)) {
-                        request.stands = PendingState::Taken;
-                        woken.end_wait(&request.owner, ticket::STOPPED);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Removes the ranges of `owner` in a tree, or its pending write, and wakes the transactions
-    /// that no other blocks. Returns the bytes freed.
-    pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut WakeList) -> usize {
-        let tree = noted.tree();
-        let shard = self.shard(tree);
-        // Large sets are freed after the mutex.
-        let gone: Covered;
-        let mut trees = shard.mu.lock();
-        let Some(ranges) = trees.get_mut(&tree) else { return 0 };
-        let freed = if noted.is_pending_write() {
-            let freed = ranges.remove_pending(owner.txn, noted.bytes_of_row(), woken);
-            shard.pending.fetch_sub(u32::from(freed.is_some()), Ordering::Release);
-            freed.unwrap_or(0)
-        } else {
-            let Some((_, covered)) = ranges.holders.remove(&owner.txn) else { return 0 };
-            shard.holders.fetch_sub(1, Ordering::Release);
-            ranges.uncover(owner.txn, woken);
-            gone = covered;
-            gone.bytes()
-        };
-        if ranges.is_empty() {
-            trees.remove(&tree);
-        }
-        freed
-    }
 }
 
 impl LockTable {
@@ -332,9 +187,22 @@ impl LockTable {
         trees.get(&tree).is_none_or(|ranges| ranges.blocking(owner.txn, key, want).next().is_none())
     }
 
+    /// Releases a row lock before the end of its transaction. Returns false, and keeps the lock, if
+    /// it is neither one of the last that the transaction has got nor in a range that locks rows
+    /// without their gaps. REQUIRES: the transaction's own request made the lock, and nothing
+    /// relies on it.
+    pub(crate) fn release_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let row = LockKey::row(tree, key);
+        let Some(bytes) = owner.forget(&row) else { return self.cut_row(owner, tree, key) };
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.release(owner, &row);
+        true
+    }
+
     /// Takes the row of `key` out of the ranges of `owner`, if one locks it as a row. Returns
     /// whether one did.
-    pub(super) fn cut_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+    fn cut_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
         let shard = self.ranges.shard(tree);
         if shard.holders.load(Ordering::Acquire) == 0 {
             return false;
@@ -420,7 +288,7 @@ impl LockTable {
         self.tell(owner, first.iter().map(|(_, first)| first));
         ranges.scans.push(WaitingScan { owner: Arc::clone(owner), first });
         let key = LockKey::scan_wait(range.tree);
-        owner.begin_wait(&key, ticket::WAITING);
+        owner.begin_wait(&key, wait_state::WAITING);
         self.count_wait();
         Ok(Some(WriterWait(Ticket::new(self, Arc::clone(owner), key, limit))))
     }
@@ -513,7 +381,7 @@ impl LockTable {
             shard.pending.fetch_add(1, Ordering::Release);
             self.bytes.fetch_add(pending_bytes(key) as u64, Ordering::Relaxed);
         }
-        owner.begin_wait(&name, ticket::WAITING);
+        owner.begin_wait(&name, wait_state::WAITING);
         self.count_wait();
         self.tell(owner, ranges.blocking(owner.txn, key, want));
         Ok(Asked::Waits(Ticket::new(self, Arc::clone(owner), name, limit)))

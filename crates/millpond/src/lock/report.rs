@@ -7,98 +7,16 @@
 
 use super::key::LockKey;
 use super::pending::PendingState;
+use super::seen::{DEADLOCKS_KEPT, SeenDeadlock, SeenLock, SeenMember, SeenPlace, SeenTxn, SeenWait, Told};
 use super::{LockTable, Mode, Owner};
-use base::sync::Mutex;
 use base::sync::atomic::Ordering;
 use base::{TreeId, TxnId};
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// Deadlocks that are remembered.
-const DEADLOCKS_KEPT: usize = 16;
 /// Members of a cycle that its report names.
 const MEMBERS_MOST: usize = 32;
 /// Ranges of one transaction in one tree that are shown.
 const RANGES_MOST: usize = 1024;
-
-/// A transaction that has or wants locks.
-#[derive(Clone, Debug)]
-pub(crate) struct SeenTxn {
-    pub(crate) txn: TxnId,
-    pub(crate) tag: u64,
-    pub(crate) rows_changed: u64,
-    pub(crate) locks: u64,
-    pub(crate) waits_for: Option<SeenLock>,
-}
-
-/// What a lock is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SeenPlace {
-    Table,
-    Counter,
-    Row(Vec<u8>),
-    /// The keys from the first on and below the second, or to the end of the tree.
-    Range {
-        from: Vec<u8>,
-        to: Option<Vec<u8>>,
-        gaps: bool,
-    },
-    /// A scan lets writers of its range go first.
-    Turn,
-}
-
-/// A lock, or a request for one.
-#[derive(Clone, Debug)]
-pub(crate) struct SeenLock {
-    pub(crate) txn: TxnId,
-    pub(crate) tag: u64,
-    pub(crate) tree: TreeId,
-    pub(crate) place: SeenPlace,
-    pub(crate) mode: Mode,
-    pub(crate) waits: bool,
-}
-
-/// A request that waits, and the transactions that it waits for, with their tags.
-#[derive(Clone, Debug)]
-pub(crate) struct SeenWait {
-    pub(crate) request: SeenLock,
-    pub(crate) blockers: Vec<(TxnId, u64)>,
-}
-
-/// A transaction of a deadlock cycle.
-#[derive(Clone, Debug)]
-pub(crate) struct SeenMember {
-    pub(crate) txn: SeenTxn,
-    /// The lock for which the member before it waits, if it holds one: it may also stand before
-    /// that one in a queue.
-    pub(crate) holds: Option<SeenLock>,
-    pub(crate) victim: bool,
-}
-
-/// A deadlock. Each member waits for the next one, the last for the first.
-#[derive(Clone, Debug)]
-pub(crate) struct SeenDeadlock {
-    /// Deadlocks are numbered from 1 on.
-    pub(crate) number: u64,
-    pub(crate) members: Vec<SeenMember>,
-}
-
-/// Gets the number of each deadlock and the tags of its members.
-type Told = Arc<dyn Fn(u64, &[u64]) + Send + Sync>;
-
-/// The last deadlocks.
-#[derive(Default)]
-pub(super) struct Reports {
-    last: Mutex<VecDeque<SeenDeadlock>>,
-    on_deadlock: OnceLock<Told>,
-}
-
-impl fmt::Debug for Reports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reports").field("last", &self.last).finish_non_exhaustive()
-    }
-}
 
 impl LockTable {
     /// Sets whoever wants to know of each deadlock. It is told while all members of the cycle still

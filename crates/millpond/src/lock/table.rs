@@ -1,15 +1,13 @@
-//! The sharded table of lock queues, and the calls that enter them.
+//! [`LockTable`]: the sharded lock queues of a database, and how locks and requests leave them.
 
-use super::covered::Want;
-use super::deadlock::Searches;
 use super::key::{LockKey, hash_row};
 use super::owner::{WakeList, bytes_of};
-use super::queue::{Placed, Queue};
+use super::queue::{Blockers, Queue};
 use super::queues::{By, Queues, shard_bits};
-use super::ranges::Ranges;
-use super::report::Reports;
-use super::ticket::{self, Ticket};
-use super::{Denied, KeyState, Mode, Owner, RowRequest, Wait, WaitObserver};
+use super::range_table::Ranges;
+use super::searches::Searches;
+use super::seen::Reports;
+use super::{CancelFlag, Denied, Owner, WaitObserver, wait_state};
 use base::sharded::shards;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
@@ -21,8 +19,8 @@ use vfs::Clock;
 pub(super) struct Shard {
     /// Number of queues in `mu`. Changed under `mu`; read without it under the latch that covers
     /// the key in question.
-    occupied: AtomicU32,
-    mu: Mutex<Queues>,
+    pub(super) occupied: AtomicU32,
+    pub(super) mu: Mutex<Queues>,
 }
 
 impl Shard {
@@ -49,37 +47,15 @@ pub(crate) struct LockTable {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ranges: Ranges,
     /// Is told of waits.
-    pub(super) observer: OnceLock<Arc<dyn WaitObserver>>,
+    observer: OnceLock<Arc<dyn WaitObserver>>,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
     /// Locks take at most this many bytes; further requests are refused.
     bytes_most: AtomicU64,
     /// Granted row locks in queues.
-    held: AtomicU64,
+    pub(super) held: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
-}
-
-/// The immediate result of a request.
-#[derive(Debug)]
-#[must_use]
-pub(crate) enum Enqueued<'t> {
-    /// The lock is held until the transaction ends.
-    Granted,
-    /// The request waits in its queue, or for other transactions' ranges. The caller releases every
-    /// latch, waits, and reads the row again: it may have changed, and a writer that waited for
-    /// ranges does not have the lock yet.
-    Waiting(Ticket<'t>),
-}
-
-/// The immediate result of a request to wait for the writer of an uncommitted version.
-#[derive(Debug)]
-#[must_use]
-pub(crate) enum Writer<'t> {
-    /// The writer has just ended: read the row again.
-    Gone,
-    /// The request waits behind the writer. Release every latch, then wait.
-    Waiting(Ticket<'t>),
 }
 
 impl LockTable {
@@ -120,99 +96,6 @@ impl LockTable {
         owner
     }
 
-    /// Requests an explicit lock on a key, which has a row or not. REQUIRES: the leaf that covers
-    /// the key is latched.
-    pub(crate) fn enqueue(
-        &self,
-        owner: &Arc<Owner>,
-        tree: TreeId,
-        key: &[u8],
-        state: KeyState,
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        match self.lock_out_of_ranges(owner, tree, key, Want { mode, state }, wait)? {
-            None => {
-                owner.set_new_lock(false);
-                self.take_pending(owner, tree, key);
-                return Ok(Enqueued::Granted);
-            }
-            Some(waiting @ Enqueued::Waiting(_)) => {
-                owner.set_new_lock(false);
-                return Ok(waiting);
-            }
-            Some(Enqueued::Granted) => {}
-        }
-        let row = LockKey::row(tree, key);
-        let mut queues = self.lock_shard(&row);
-        if self.is_full() && !queues.get(&row).is_some_and(|queue| queue.holds(owner.txn)) {
-            return Err(Denied::Full);
-        }
-        let placed = self.request_in(&mut queues, owner, row, mode, wait);
-        drop(queues);
-        if matches!(placed, Ok(Enqueued::Granted)) {
-            self.take_pending(owner, tree, key);
-        }
-        placed
-    }
-
-    /// Returns whether `owner` may write the row now. `Granted` records nothing: the version that
-    /// the caller writes under the same latch is the lock. REQUIRES: the leaf that covers the key
-    /// is latched exclusively, and the row's newest version is not another transaction's
-    /// uncommitted one (for that see [`LockTable::wait_for_writer`]).
-    #[inline]
-    pub(crate) fn claim(
-        &self,
-        owner: &Arc<Owner>,
-        tree: TreeId,
-        key: &[u8],
-        state: KeyState,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, state, wait)? {
-            return Ok(waiting);
-        }
-        let shard = self.shard_of_row(tree, key);
-        if shard.occupied.load(Ordering::Acquire) > 0 {
-            let row = LockKey::row(tree, key);
-            let free = shard.mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
-            if !free
-                && let waiting @ Enqueued::Waiting(_) = self.request(owner, row, Mode::Exclusive, wait)?
-            {
-                return Ok(waiting);
-            }
-        }
-        self.take_pending(owner, tree, key);
-        Ok(Enqueued::Granted)
-    }
-
-    /// Returns whether a scan that is about to lock the row by a range may do so now: no other
-    /// transaction has locked it so that this lock had to wait, or waits for such a lock.
-    /// `contested` is what [`LockTable::is_contested`] has said of the leaf. REQUIRES: the leaf
-    /// that covers the key is latched.
-    #[inline]
-    pub(crate) fn row_is_free(
-        &self,
-        owner: &Owner,
-        tree: TreeId,
-        key: &[u8],
-        mode: Mode,
-        contested: bool,
-    ) -> bool {
-        if contested && !self.is_outside(owner, tree, key, mode) {
-            return false;
-        }
-        let shard = self.shard_of_row(tree, key);
-        if shard.occupied.load(Ordering::Acquire) == 0 {
-            return true;
-        }
-        let queues = shard.mu.lock();
-        queues.get(&LockKey::row(tree, key)).is_none_or(|queue| match mode {
-            Mode::Shared => queue.readable(owner.txn),
-            Mode::Exclusive => queue.only(owner.txn),
-        })
-    }
-
     /// Returns whether `owner` has a lock in the row's queue.
     pub(super) fn holds_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
         let shard = self.shard_of_row(tree, key);
@@ -236,46 +119,6 @@ impl LockTable {
         Ok(())
     }
 
-    /// Waits behind the transaction `writer`, whose uncommitted version the caller sees. First it
-    /// enters the writer's implicit lock, so that the queue is complete. `still_active` is called
-    /// with the queue locked and tells whether `writer` still has its state; if not, it may have
-    /// released its locks already. REQUIRES: the leaf that covers the key is latched, and a
-    /// transaction leaves the active state before it releases its locks.
-    pub(crate) fn wait_for_writer(
-        &self,
-        waiter: &Arc<Owner>,
-        writer: TxnId,
-        request: RowRequest<'_>,
-        still_active: impl FnOnce() -> bool,
-    ) -> Result<Writer<'_>, Denied> {
-        let RowRequest { tree, key, mode, wait } = request;
-        base::check!(waiter.txn != writer, "{writer} waits for itself");
-        let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
-        let key = LockKey::row(tree, key);
-        let mut queues = self.lock_shard(&key);
-        if !still_active() {
-            return Ok(Writer::Gone);
-        }
-        // A request that does not wait enters nothing: with SKIP LOCKED there may be as many such
-        // rows as others have written.
-        match wait {
-            Wait::Until(_) => {}
-            _ if self.stopped() => return Err(Denied::Stopped),
-            Wait::NoWait => return Err(Denied::Timeout),
-            Wait::Skip => return Err(Denied::Skipped),
-        }
-        let held = queues.get(&key).is_some_and(|queue| queue.holds(writer));
-        if !held && !self.note(&holder, &key) {
-            return Ok(Writer::Gone);
-        }
-        self.queue_of(&mut queues, &key, &holder).materialise(&holder);
-        match self.request_in(&mut queues, waiter, key, mode, wait)? {
-            Enqueued::Waiting(ticket) => Ok(Writer::Waiting(ticket)),
-            // The writer has ended meanwhile, and its lock was removed.
-            Enqueued::Granted => Ok(Writer::Gone),
-        }
-    }
-
     /// Releases all locks of a transaction that ends, and grants them to waiting requests.
     /// REQUIRES: its state is final, so that a transaction that reads it now finds it ended.
     pub(crate) fn release_all(&self, owner: &Owner) {
@@ -283,19 +126,6 @@ impl LockTable {
         self.owners.remove(owner.txn);
         urgent.iter().for_each(|key| self.release(owner, key));
         self.release_chunks(owner, chunks);
-    }
-
-    /// Releases a row lock before the end of its transaction. Returns false, and keeps the lock, if
-    /// it is neither one of the last that the transaction has got nor in a range that locks rows
-    /// without their gaps. REQUIRES: the transaction's own request made the lock, and nothing
-    /// relies on it.
-    pub(crate) fn release_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let row = LockKey::row(tree, key);
-        let Some(bytes) = owner.forget(&row) else { return self.cut_row(owner, tree, key) };
-        self.held.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-        self.release(owner, &row);
-        true
     }
 
     /// Releases a row lock whose work the row's version does from now on, unless another
@@ -349,7 +179,7 @@ impl LockTable {
             for key in queues.keys() {
                 let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
                 for owner in waiting {
-                    self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED, &mut woken);
+                    self.withdraw_in(&mut queues, &owner, &key, wait_state::STOPPED, &mut woken);
                 }
             }
         }
@@ -435,7 +265,7 @@ impl LockTable {
     }
 
     #[inline]
-    fn shard_of_row(&self, tree: TreeId, key: &[u8]) -> &Shard {
+    pub(super) fn shard_of_row(&self, tree: TreeId, key: &[u8]) -> &Shard {
         self.rows.of(shard_bits(hash_row(self.seed, tree, key)))
     }
 
@@ -448,7 +278,7 @@ impl LockTable {
     }
 
     /// Returns the queue of `key`; creates it for `owner` if there is none.
-    fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey, owner: &Owner) -> &'q mut Queue {
+    pub(super) fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey, owner: &Owner) -> &'q mut Queue {
         if queues.get(key).is_none() {
             self.shard(key).occupied.fetch_add(1, Ordering::Release);
             let more = queues.insert(key, if owner.has_many() { By::Many } else { By::Few });
@@ -457,63 +287,40 @@ impl LockTable {
         queues.get_mut(key).expect("just made")
     }
 
-    pub(super) fn request(
-        &self,
-        owner: &Arc<Owner>,
-        key: LockKey,
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        let mut queues = self.lock_shard(&key);
-        self.request_in(&mut queues, owner, key, mode, wait)
+    /// Sets who is told of waits, once. Returns false if somebody is.
+    pub(crate) fn observe(&self, observer: Arc<dyn WaitObserver>) -> bool {
+        self.observer.set(observer).is_ok()
     }
 
-    fn request_in(
-        &self,
-        queues: &mut Queues,
-        owner: &Arc<Owner>,
-        key: LockKey,
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        let stopped = self.stopped();
-        let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
-        let queue = self.queue_of(queues, &key, owner);
-        if queue.keeps_out(owner.txn, mode) {
-            // A holder that is releasing a million locks must not keep others waiting until it
-            // comes to this one.
-            queue.forget_ended();
+    /// Tells the observer that `waiter` waits for each of `blockers`. REQUIRES: the shard of the
+    /// awaited lock is locked, so that the wait does not end meanwhile.
+    pub(super) fn tell<'o>(&self, waiter: &Owner, blockers: impl Iterator<Item = &'o Arc<Owner>>) {
+        let Some(name) = waiter.observed_as() else { return };
+        let Some(observer) = self.observer.get() else { return };
+        for blocker in blockers.filter(|blocker| blocker.observed_as().is_some()) {
+            blocker.while_observed(|other| observer.waits(name, other));
         }
-        let placed = queue.place(owner, mode, limit.is_some() && !stopped);
-        queue.verify();
-        match (placed, limit) {
-            (Placed::Granted, _) => {
-                base::check!(self.note(owner, &key), "{} locks after its end", owner.txn);
-                owner.set_new_lock(true);
-                Ok(Enqueued::Granted)
-            }
-            (Placed::Held | Placed::Upgraded, _) => {
-                owner.set_new_lock(false);
-                Ok(Enqueued::Granted)
-            }
-            (Placed::Waiting, limit) => {
-                owner.set_new_lock(false);
-                // Holders are marked before this wait begins. If other requests wait already, they
-                // are marked.
-                if queue.waiting_count() == 1 {
-                    queue
-                        .holders()
-                        .filter(|holder| holder.txn != owner.txn)
-                        .for_each(|holder| holder.mark_blocking_at(&key));
-                }
-                owner.begin_wait(&key, ticket::WAITING);
-                self.count_wait();
-                self.tell(owner, queue.before(owner.txn));
-                let limit = limit.expect("only a request with a limit waits");
-                Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), key, limit)))
-            }
-            (Placed::Refused, _) if stopped => Err(Denied::Stopped),
-            (Placed::Refused, _) => Err(if wait == Wait::Skip { Denied::Skipped } else { Denied::Timeout }),
+    }
+
+    /// Returns the transactions for which `owner` waits, in the wait with this number.
+    pub(super) fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
+        let Some(key) = owner.waits_for() else { return Blockers::default() };
+        if !key.in_queue() {
+            return Blockers { holders: self.ranges.blockers(owner, &key), between: None };
+        }
+        let queues = self.lock_shard(&key);
+        // Otherwise it waits no longer, or for another lock.
+        let waits = owner.wait_number() == wait;
+        queues.get(&key).filter(|_| waits).map_or_else(Blockers::default, |queue| queue.blockers(owner.txn))
+    }
+
+    /// Sets the flag, and ends the wait of the transaction that it can reach.
+    pub(crate) fn cancel(&self, flag: &CancelFlag) {
+        // If this wait has ended meanwhile, the key is of an old wait, and nothing happens.
+        if let Some(owner) = flag.set()
+            && let Some(key) = owner.waits_for()
+        {
+            self.withdraw(&owner, &key, wait_state::CANCELLED);
         }
     }
 
@@ -552,7 +359,7 @@ impl LockTable {
         let mut granted = false;
         queue.grant(|owner, upgraded| {
             base::check!(upgraded || self.note(owner, key), "{} waited after its end", owner.txn);
-            woken.end_wait(owner, ticket::GRANTED);
+            woken.end_wait(owner, wait_state::GRANTED);
             granted = true;
         });
         if granted && queue.has_waiters() {
@@ -563,17 +370,6 @@ impl LockTable {
             let less = queues.remove(key);
             self.bytes.fetch_sub(less as u64, Ordering::Relaxed);
             self.shard(key).occupied.fetch_sub(1, Ordering::Release);
-        }
-    }
-}
-
-impl Enqueued<'_> {
-    /// Waits if need be. REQUIRES: no latch is held.
-    #[cfg(any(test, loom))]
-    pub(crate) fn finish(self) -> Result<(), Denied> {
-        match self {
-            Enqueued::Granted => Ok(()),
-            Enqueued::Waiting(ticket) => ticket.wait(),
         }
     }
 }

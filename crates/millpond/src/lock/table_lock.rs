@@ -13,7 +13,8 @@
 //! wants the lock, so those that need no lock look at that alone.
 
 use super::key::LockKey;
-use super::{Denied, Enqueued, LockTable, Mode, Owner, Wait};
+use super::ticket::Enqueued;
+use super::{Denied, LockTable, Mode, Owner, Wait};
 use base::TreeId;
 use std::sync::Arc;
 

@@ -1,21 +1,12 @@
 //! A request in a queue, and the wait for it.
 
 use super::key::LockKey;
+use super::wait_state::{CANCELLED, DEADLOCK, GRANTED, PASSED, STOPPED, WAITING, WITHDRAWN};
 use super::{CancelFlag, Denied, LockTable, Owner};
 use base::sync::atomic::Ordering;
 use base::sync::futex_wait;
 use std::sync::Arc;
 use std::time::Duration;
-
-// States of a wait: the word that the waiting thread sleeps on.
-pub(super) const WAITING: u32 = 1;
-pub(super) const GRANTED: u32 = 2;
-pub(super) const DEADLOCK: u32 = 3;
-pub(super) const STOPPED: u32 = 4;
-const WITHDRAWN: u32 = 5;
-/// Nothing was granted, and the transaction continues: a scan no longer lets writers pass first.
-pub(super) const PASSED: u32 = 6;
-pub(super) const CANCELLED: u32 = 7;
 
 /// How a wait ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +15,29 @@ pub(super) enum WaitEnd {
     Granted,
     /// The request was not granted, and the wait is over.
     Passed,
+}
+
+/// The immediate result of a request.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Enqueued<'t> {
+    /// The lock is held until the transaction ends.
+    Granted,
+    /// The request waits in its queue, or for other transactions' ranges. The caller releases every
+    /// latch, waits, and reads the row again: it may have changed, and a writer that waited for
+    /// ranges does not have the lock yet.
+    Waiting(Ticket<'t>),
+}
+
+impl Enqueued<'_> {
+    /// Waits if need be. REQUIRES: no latch is held.
+    #[cfg(any(test, loom))]
+    pub(crate) fn finish(self) -> Result<(), Denied> {
+        match self {
+            Enqueued::Granted => Ok(()),
+            Enqueued::Waiting(ticket) => ticket.wait(),
+        }
+    }
 }
 
 /// A request in its queue. Dropping it without waiting withdraws the request.

@@ -17,7 +17,7 @@ fn who_was_never_awaited_looks_for_no_circle() {
     for n in 0..owners.len() - 1 {
         assert!(matches!(places.remove(0), Enqueued::Granted) || n > 0);
         table.release_all(&owners[n]);
-        assert_eq!(owners[n + 1].signal.load(Ordering::Acquire), super::ticket::GRANTED);
+        assert_eq!(owners[n + 1].signal.load(Ordering::Acquire), super::wait_state::GRANTED);
         assert_eq!(awaited(&owners[n + 1]), n + 2 < owners.len());
     }
     drop(places);

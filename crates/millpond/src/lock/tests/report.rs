@@ -1,6 +1,6 @@
 //! What others are shown of locks, waits and deadlocks.
 
-use super::super::report::SeenDeadlock;
+use super::super::seen::SeenDeadlock;
 use super::*;
 use std::sync::Mutex;
 

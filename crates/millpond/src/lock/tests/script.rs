@@ -176,11 +176,11 @@ impl<'t> Session<'t> {
         let mut out = String::new();
         self.tickets.retain(|id, _| {
             match self.owners[id].signal.load(Ordering::Acquire) {
-                ticket::WAITING => return true,
-                ticket::GRANTED => write!(out, " [{id} granted]").unwrap(),
-                ticket::PASSED => write!(out, " [{id} passes]").unwrap(),
-                ticket::DEADLOCK => write!(out, " [{id} deadlock]").unwrap(),
-                ticket::STOPPED => write!(out, " [{id} stopped]").unwrap(),
+                wait_state::WAITING => return true,
+                wait_state::GRANTED => write!(out, " [{id} granted]").unwrap(),
+                wait_state::PASSED => write!(out, " [{id} passes]").unwrap(),
+                wait_state::DEADLOCK => write!(out, " [{id} deadlock]").unwrap(),
+                wait_state::STOPPED => write!(out, " [{id} stopped]").unwrap(),
                 other => panic!("signal {other}"),
             }
             false

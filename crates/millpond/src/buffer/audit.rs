@@ -5,7 +5,8 @@ use base::PageNo;
 use base::aligned::AlignedBuf;
 
 use super::frame::{AHEAD, BEHIND, DIRTY, WRITING};
-use super::pool::{PageProbe, Pool};
+use super::pool::Pool;
+use super::probe::PageProbe;
 use crate::error::{Error, Result};
 use crate::page::header;
 

@@ -9,7 +9,8 @@ use metrics::{Latency, M};
 use pace::read_ahead::Room;
 use vfs::ReadOp;
 
-use super::pool::{FetchHint, LoadingPage, Pool, Stamp};
+use super::fetch::LoadingPage;
+use super::pool::{FetchHint, Pool, Stamp};
 use crate::error::Result;
 
 /// Neighbouring pages of a tree that are to be read together, as their parent names them.

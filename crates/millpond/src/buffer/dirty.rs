@@ -1,5 +1,4 @@
-//! The dirty set: which pages differ from their file, ordered by first-dirty LSN, and which copies
-//! are being written there.
+//! Pages become dirty, are copied for their file, and are clean again.
 //!
 //! A dirty page has a *first-dirty LSN* (recovery LSN): the start of the oldest change that its
 //! file does not have. When a copy is taken for the file, this LSN moves to the *writing* slot. It
@@ -7,168 +6,24 @@
 //! slot anew. The checkpoint must not pass the least LSN in either slot of any frame. While a copy
 //! of a page is being written, no second one is taken, so no page is in two batches.
 //!
-//! The set is divided by frame, each shard behind a mutex of its own. A change marks its pages
-//! dirty between reserving its place in the log and publishing it, and a flush of the log waits for
-//! that. So nobody holds a mutex here for long: with one mutex for all, each batch that was noted
-//! as written made commits wait (decision 0173).
-//!
-//! The flags of the frame (`DIRTY`, `WRITING`) change under the shard's mutex. A holder of the
-//! exclusive latch sets `DIRTY`, and a holder of the shared latch clears it. So a holder of the
-//! exclusive latch that sees it set may rely on it.
-
-use std::collections::VecDeque;
+//! The flags of the frame (`DIRTY`, `WRITING`) change under the mutex of the frame's shard of the
+//! set. A holder of the exclusive latch sets `DIRTY`, and a holder of the shared latch clears it.
+//! So a holder of the exclusive latch that sees it set may rely on it.
 
 use crate::planted::{Bug, planted};
-use base::sharded::shards;
+use base::sync::MutexGuard;
 use base::sync::atomic::Ordering;
-use base::sync::{Mutex, MutexGuard};
-use base::{CachePadded, Lsn, PageNo, Sharded};
+use base::{Lsn, PageNo};
 
-use super::calendar::{Calendar, Entry, ListPosition};
-use super::frame::{DIRTY, Frames, NO_LSN, WRITING};
+use super::calendar::{Entry, ListPosition};
+use super::dirty_set::{DirtyFrames, LsnSlices, SHARDS};
+use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
-use super::pool::{PageProbe, Pool};
-
-/// How many parts the set has. Two threads meet in one of 16 in a sixteenth of the cases.
-const SHARDS: usize = shards(16);
-
-/// Frames, with the LSN in each of their two slots.
-#[derive(Debug, Default)]
-pub(super) struct DirtySet {
-    shards: Sharded<CachePadded<Mutex<DirtyFrames>>, SHARDS>,
-}
-
-impl DirtySet {
-    /// The part that a frame belongs to.
-    #[inline]
-    fn of(&self, frame: u32) -> MutexGuard<'_, DirtyFrames> {
-        self.shards.of(u64::from(frame)).lock()
-    }
-
-    /// All parts, one after the other, each locked while the caller looks at it. An entry stays in
-    /// its part, so none is missed that is there from the first look to the last.
-    fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, DirtyFrames>> {
-        self.shards.iter().map(|part| part.lock())
-    }
-}
-
-/// The frames of one part.
-#[derive(Debug)]
-struct DirtyFrames {
-    dirty: Calendar,
-    /// Few: the part's share of the batches that are under way.
-    writing: Vec<Entry>,
-    slices: LsnSlices,
-}
-
-impl Default for DirtyFrames {
-    fn default() -> DirtyFrames {
-        let slices = LsnSlices::default();
-        DirtyFrames { dirty: Calendar::new(fine(slices.shift)), writing: Vec::new(), slices }
-    }
-}
-
-/// The width of the calendar's slices, as a shift, for counts in slices of this one. A batch takes
-/// slices of the calendar whole, so they are narrower.
-fn fine(shift: u32) -> u32 {
-    shift.saturating_sub(5)
-}
-
-/// How many entries of the dirty set lie in each slice of the LSN scale. The counts are kept beside
-/// the set: the cleaner asks for them hundreds of times a second and must not walk over the set
-/// while writers wait for its mutex.
-#[derive(Debug)]
-struct LsnSlices {
-    /// A slice is `1 << shift` bytes of the log wide.
-    shift: u32,
-    /// The number of the first slice.
-    first: u64,
-    pages: VecDeque<u32>,
-}
+use super::pool::Pool;
+use super::probe::PageProbe;
 
 /// The most entries of a part that are read under its mutex at once, for a list of all.
 const LIST_PIECE: usize = 64;
-
-/// The width of slices before the first request tells it.
-const SLICE_SHIFT: u32 = 16;
-
-impl Default for LsnSlices {
-    fn default() -> LsnSlices {
-        LsnSlices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
-    }
-}
-
-impl LsnSlices {
-    fn add(&mut self, lsn: Lsn) {
-        self.add_pages(lsn.0 >> self.shift, 1);
-    }
-
-    fn add_pages(&mut self, slice: u64, pages: u32) {
-        if self.pages.is_empty() {
-            self.first = slice;
-        }
-        while slice < self.first {
-            self.first -= 1;
-            self.pages.push_front(0);
-        }
-        let index = (slice - self.first) as usize;
-        if index >= self.pages.len() {
-            self.pages.resize(index + 1, 0);
-        }
-        self.pages[index] += pages;
-    }
-
-    /// Adds the counts of another part. REQUIRES: slices of the same width.
-    fn add_all(&mut self, other: &LsnSlices) {
-        for (n, pages) in other.pages.iter().enumerate() {
-            self.add_pages(other.first + n as u64, *pages);
-        }
-    }
-
-    fn remove(&mut self, lsn: Lsn) {
-        let index = ((lsn.0 >> self.shift) - self.first) as usize;
-        self.pages[index] -= 1;
-        while self.pages.front() == Some(&0) {
-            self.pages.pop_front();
-            self.first += 1;
-        }
-    }
-}
-
-impl DirtyFrames {
-    fn insert_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
-        let place = self.dirty.insert(lsn, frame);
-        frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
-        self.slices.add(lsn);
-    }
-
-    fn remove_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
-        let place = frames.get(frame).dirty_place.load(Ordering::Relaxed);
-        if let Some(moved) = self.dirty.remove(lsn, frame, place) {
-            frames.get(moved).dirty_place.store(place, Ordering::Relaxed);
-        }
-        self.slices.remove(lsn);
-    }
-
-    /// Makes the slices that are counted `1 << shift` bytes wide.
-    fn set_shift(&mut self, frames: &Frames, shift: u32) {
-        if self.slices.shift != shift {
-            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
-            self.dirty.set_shift(fine(shift), |frame, place| {
-                frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
-            });
-            for (_, entries) in self.dirty.slices() {
-                entries.iter().for_each(|&(lsn, _)| slices.add(lsn));
-            }
-            self.slices = slices;
-        }
-    }
-
-    /// Returns the least LSN of a copy that is being written.
-    fn min_writing(&self) -> Option<Lsn> {
-        self.writing.iter().map(|&(lsn, _)| lsn).min()
-    }
-}
 
 /// A copy of a page that is being written to the file. The page stays in memory and holds the
 /// checkpoint back until [`Pool::flushed`] gets the ticket. If an error loses the ticket, it does
@@ -399,37 +254,6 @@ impl Pool {
             );
             frame.writing.store(NO_LSN, Ordering::Relaxed);
             frame.clear(WRITING);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use base::prng::Prng;
-
-    #[test]
-    fn slices_count_the_entries_of_the_set() {
-        let mut rng = Prng::new(3);
-        let mut slices = LsnSlices { shift: 4, ..LsnSlices::default() };
-        let mut all: Vec<u64> = Vec::new();
-        for turn in 0..5000 {
-            if all.is_empty() || rng.below(100) < 52 {
-                // Mostly in ascending order, sometimes not, as in replay and with slow
-                // mini-transactions.
-                let lsn = (turn + rng.below(40)).saturating_sub(rng.below(60));
-                all.push(lsn);
-                slices.add(Lsn(lsn));
-            } else {
-                let lsn = all.swap_remove(rng.below(all.len() as u64) as usize);
-                slices.remove(Lsn(lsn));
-            }
-            for (n, pages) in slices.pages.iter().enumerate() {
-                let slice = slices.first + n as u64;
-                let is = all.iter().filter(|lsn| **lsn >> 4 == slice).count();
-                assert_eq!(*pages as usize, is, "turn {turn}, slice {slice}");
-            }
-            assert_eq!(slices.pages.iter().sum::<u32>() as usize, all.len());
         }
     }
 }

@@ -21,12 +21,16 @@ mod audit;
 mod batch;
 mod calendar;
 mod dirty;
+mod dirty_set;
+mod fetch;
 mod frame;
 mod free;
+mod free_list;
 mod guard;
 mod latch;
 mod page_table;
 mod pool;
+mod probe;
 mod read_hook;
 mod resize;
 #[cfg(test)]

@@ -22,9 +22,8 @@ use std::time::Duration;
 
 use base::PageNo;
 
-use super::frame::{CLAIMED, DIRTY, Frames, LOADING, PINS, WRITING};
-use super::free::{FreeFrames, holders_most};
-use super::page_table::PageTable;
+use super::frame::{CLAIMED, DIRTY, LOADING, PINS, WRITING};
+use super::free_list::holders_most;
 use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
@@ -66,19 +65,6 @@ pub(crate) enum ShrinkStep {
     /// So many frames or holders still have to go; `dirty` are some pages that must be written
     /// first.
     Left { count: usize, dirty: Vec<PageNo> },
-}
-
-/// Returns how many frames fit in `bytes` of memory, with all that the pool keeps for them, if
-/// `with_control` frames have a control block already, which stays.
-pub(super) fn frames_in(bytes: usize, page_bytes: usize, with_control: usize) -> usize {
-    let most = bytes / page_bytes;
-    let overhead = |frames: usize| beside(frames, with_control.max(frames));
-    most - overhead(most).div_ceil(page_bytes).min(most / 2)
-}
-
-/// Returns the bytes that a pool needs beside its pages.
-pub(super) fn beside(frames: usize, with_control: usize) -> usize {
-    Frames::control_bytes(with_control) + PageTable::bytes(frames) + FreeFrames::bytes(frames)
 }
 
 impl Pool {

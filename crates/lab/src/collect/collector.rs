@@ -2,9 +2,9 @@
 //! goes back, whatever becomes of the machine's.
 
 use super::archive::Writer;
-use super::input::{Extractor, Tally};
+use super::input::{Extractor, Tally, WORKLOAD_UNIT};
 use super::pipe::Lines;
-use super::{WORKLOAD_UNIT, timing};
+use super::timing;
 use crate::failure::{Failure, Outcome};
 use crate::samples::{ColumnKind, Values};
 use crate::stop;

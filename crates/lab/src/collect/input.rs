@@ -3,6 +3,9 @@
 
 use regex::Regex;
 
+/// The unit of what a workload says of itself.
+pub(crate) const WORKLOAD_UNIT: &str = "workload";
+
 /// Regular expressions with the names of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extractor {

@@ -13,7 +13,7 @@ mod pipe;
 mod timing;
 
 pub(crate) use archive::{Archive, STATS};
-pub(crate) use input::Extractor;
+pub(crate) use input::{Extractor, WORKLOAD_UNIT};
 pub(crate) use timing::next_second;
 
 use crate::failure::{Failure, Outcome};
@@ -23,8 +23,6 @@ use collector::{Collector, RealClock};
 use out_dir::OutDir;
 use std::path::{Path, PathBuf};
 
-/// The unit of what a workload says of itself.
-pub(crate) const WORKLOAD_UNIT: &str = "workload";
 /// Where each figure comes from.
 const FIGURES: &str = "figures.txt";
 /// The settings of the target.

@@ -1,8 +1,9 @@
 //! Measures the load: every table and its index, each by a bulk load. A transaction is one table
 //! with its index, loaded by one thread. It is durable at its end, whatever `--durability` says.
 
-use super::load::{load_table, table_names};
-use super::{AttemptError, Loader, Session, Workload, WorkloadParams};
+use super::family::{AttemptError, Session, Workload};
+use super::load::{Loader, load_table, table_names};
+use super::params::WorkloadParams;
 use crate::failure::Outcome;
 use crate::stop;
 use millpond::Db;

@@ -2,10 +2,11 @@
 //! index entry.
 
 use super::distribution::Picker;
+use super::family::{AttemptError, Session, Workload};
+use super::last_key::last_key;
+use super::load::{Loader, Tables};
+use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{Row, id_key, id_of, index_key};
-use super::{
-    AttemptError, Loader, Session, Tables, TxnSettings, Workload, WorkloadParams, last_key, thread_seed,
-};
 use crate::failure::{Failure, Outcome};
 use base::prng::Prng;
 use millpond::Db;

@@ -1,8 +1,8 @@
 //! The load of sysbench's tables. One thread bulk loads a table in key order, then its index in the
 //! order of the index entries.
 
+use super::params::{WorkloadParams, thread_seed};
 use super::row::{Row, id_key, index_key};
-use super::{WorkloadParams, thread_seed};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
 use base::prng::Prng;

@@ -1,23 +1,25 @@
-//! The workloads of `millpond run`. Each family is one file; this one lists them and defines the
-//! traits that the driver uses.
+//! The workloads of `millpond run`. Each family is one file; this one lists them.
+//!
+//! `family` has the traits that the driver uses, `params` what all workloads are told.
 
 mod bulk_load;
 pub(crate) mod distribution;
+mod family;
 mod insert;
+mod last_key;
 mod load;
 mod napkin;
 mod oltp;
+mod params;
 pub(crate) mod row;
 mod schema_reload;
 
-use crate::failure::{Failure, Outcome};
 use crate::units::show_count;
-use base::prng::Prng;
 use clap::ValueEnum;
-use distribution::Distribution;
-use millpond::{Db, Durability, Isolation, Table, TxnOptions};
 
+pub(crate) use family::{AttemptError, Session, Workload};
 pub(crate) use load::{Loader, Tables, table_names};
+pub(crate) use params::{TxnSettings, WorkloadParams};
 
 /// The workloads by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,103 +93,6 @@ pub(crate) struct Shape {
     pub(crate) text: String,
 }
 
-/// The settings of every transaction of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TxnSettings {
-    /// When a commit returns.
-    pub(crate) durability: Durability,
-    /// The isolation level.
-    pub(crate) isolation: Isolation,
-}
-
-impl TxnSettings {
-    /// Returns the options of a transaction that writes.
-    pub(crate) fn writing(self) -> TxnOptions {
-        TxnOptions::new().durability(self.durability).isolation(self.isolation)
-    }
-
-    /// Returns the options of a transaction that only reads.
-    pub(crate) fn reading(self) -> TxnOptions {
-        self.writing().read_only(true)
-    }
-}
-
-/// The parameters that all workloads share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkloadParams {
-    /// How many tables.
-    pub(crate) tables: u32,
-    /// Rows in each after the load.
-    pub(crate) rows: u32,
-    /// How rows are chosen.
-    pub(crate) distribution: Distribution,
-    /// The seed of the run. The random numbers of each thread follow from it.
-    pub(crate) seed: u64,
-    /// The settings of the transactions.
-    pub(crate) begin: TxnSettings,
-}
-
-impl WorkloadParams {
-    /// Returns the parameters for a directory that other runs have used, whose log ends at `lsn`.
-    /// They have another seed: a run that writes the values of the last run again changes nothing,
-    /// and its redo is half as long.
-    pub(crate) fn after(self, lsn: u64) -> WorkloadParams {
-        WorkloadParams { seed: Prng::new(self.seed ^ lsn).next_u64(), ..self }
-    }
-}
-
-/// Why an attempt to run a transaction failed.
-#[derive(Debug)]
-pub(crate) enum AttemptError {
-    /// The engine returned an error, which may be retryable.
-    Engine(millpond::Error),
-    /// The engine returned a wrong result.
-    Wrong(String),
-}
-
-impl AttemptError {
-    /// Returns whether the same transaction may be tried again.
-    pub(crate) fn is_retryable(&self) -> bool {
-        matches!(self, AttemptError::Engine(error) if error.is_retryable())
-    }
-}
-
-impl From<millpond::Error> for AttemptError {
-    fn from(error: millpond::Error) -> Self {
-        AttemptError::Engine(error)
-    }
-}
-
-impl From<AttemptError> for Failure {
-    fn from(error: AttemptError) -> Self {
-        match error {
-            AttemptError::Engine(error) => error.into(),
-            AttemptError::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
-        }
-    }
-}
-
-/// One family of workloads, ready for a database.
-pub(crate) trait Workload: Sync {
-    /// Loads an empty database with the tables of the measured phase.
-    fn load(&self, loader: &Loader<'_>) -> Outcome;
-    /// Returns the work of thread `thread` (from 0) in the loaded database.
-    fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>>;
-    /// Returns whether the workload ends by itself, not by the clock.
-    fn has_an_end(&self) -> bool {
-        false
-    }
-}
-
-/// One thread of a workload.
-pub(crate) trait Session: Send {
-    /// Chooses the next transaction. Returns false if no work is left.
-    fn draw(&mut self) -> bool;
-    /// Runs the chosen transaction from begin to commit and returns how many table rows it changed.
-    /// A second call runs the same transaction again, after a retryable error.
-    fn attempt(&mut self) -> Result<u64, AttemptError>;
-}
-
 /// Makes the workload of this kind.
 pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workload> {
     let mix = match kind {
@@ -204,18 +109,6 @@ pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workl
         WorkloadKind::SchemaReload => return Box::new(schema_reload::SchemaReload::new(params)),
     };
     Box::new(oltp::Oltp::new(mix, params))
-}
-
-/// Returns the greatest key of a table.
-fn last_key(db: &Db, table: &Table) -> Outcome<Option<Vec<u8>>> {
-    let tx = db.begin_with(TxnOptions::new().read_only(true))?;
-    let last = tx.range(table, ..)?.next_back().transpose()?;
-    Ok(last.map(|(key, _)| key))
-}
-
-/// Returns a seed that is different for every thread and run.
-fn thread_seed(seed: u64, thread: u32) -> u64 {
-    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(thread) << 32)
 }
 
 #[cfg(test)]

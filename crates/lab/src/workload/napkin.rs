@@ -2,7 +2,10 @@
 //! each. Every thread inserts 1,000 rows into one table, one transaction for each row. The run ends
 //! when all rows are inserted.
 
-use super::{AttemptError, Loader, Session, TxnSettings, Workload, WorkloadParams, last_key};
+use super::family::{AttemptError, Session, Workload};
+use super::last_key::last_key;
+use super::load::Loader;
+use super::params::{TxnSettings, WorkloadParams};
 use crate::failure::{Failure, Outcome};
 use millpond::{Db, Table};
 use std::sync::Arc;

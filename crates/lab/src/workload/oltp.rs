@@ -5,9 +5,10 @@
 //! a missing row is a wrong result and ends the run.
 
 use super::distribution::Picker;
-use super::load::Pair;
+use super::family::{AttemptError, Session, Workload};
+use super::load::{Loader, Pair, Tables};
+use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{C, Row, digits, id_key, index_key};
-use super::{AttemptError, Loader, Session, Tables, TxnSettings, Workload, WorkloadParams, thread_seed};
 use crate::failure::Outcome;
 use base::prng::Prng;
 use millpond::{Db, Transaction};

@@ -2,7 +2,9 @@
 //! fsyncs for each table. The threads share 100 tables; each drop and each create counts as one
 //! transaction.
 
-use super::{AttemptError, Loader, Session, Workload, WorkloadParams};
+use super::family::{AttemptError, Session, Workload};
+use super::load::Loader;
+use super::params::WorkloadParams;
 use crate::failure::Outcome;
 use crate::stop;
 use millpond::Db;

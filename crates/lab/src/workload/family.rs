@@ -1,0 +1,58 @@
+//! What the driver runs of a family of workloads: it loads a database, and each thread has a
+//! session that attempts one transaction after the other.
+
+use super::load::Loader;
+use crate::failure::{Failure, Outcome};
+use millpond::Db;
+
+/// Why an attempt to run a transaction failed.
+#[derive(Debug)]
+pub(crate) enum AttemptError {
+    /// The engine returned an error, which may be retryable.
+    Engine(millpond::Error),
+    /// The engine returned a wrong result.
+    Wrong(String),
+}
+
+impl AttemptError {
+    /// Returns whether the same transaction may be tried again.
+    pub(crate) fn is_retryable(&self) -> bool {
+        matches!(self, AttemptError::Engine(error) if error.is_retryable())
+    }
+}
+
+impl From<millpond::Error> for AttemptError {
+    fn from(error: millpond::Error) -> Self {
+        AttemptError::Engine(error)
+    }
+}
+
+impl From<AttemptError> for Failure {
+    fn from(error: AttemptError) -> Self {
+        match error {
+            AttemptError::Engine(error) => error.into(),
+            AttemptError::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
+        }
+    }
+}
+
+/// One family of workloads, ready for a database.
+pub(crate) trait Workload: Sync {
+    /// Loads an empty database with the tables of the measured phase.
+    fn load(&self, loader: &Loader<'_>) -> Outcome;
+    /// Returns the work of thread `thread` (from 0) in the loaded database.
+    fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>>;
+    /// Returns whether the workload ends by itself, not by the clock.
+    fn has_an_end(&self) -> bool {
+        false
+    }
+}
+
+/// One thread of a workload.
+pub(crate) trait Session: Send {
+    /// Chooses the next transaction. Returns false if no work is left.
+    fn draw(&mut self) -> bool;
+    /// Runs the chosen transaction from begin to commit and returns how many table rows it changed.
+    /// A second call runs the same transaction again, after a retryable error.
+    fn attempt(&mut self) -> Result<u64, AttemptError>;
+}

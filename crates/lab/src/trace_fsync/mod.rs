@@ -15,6 +15,7 @@ mod own;
 mod pairing;
 mod process;
 mod purpose;
+mod request;
 mod result;
 mod server;
 mod show;
@@ -34,23 +35,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use request::Request;
 pub(crate) use show::{json, text};
 
 /// Where MariaDB's plugin keeps its database, below the server's data directory.
 const IN_DATADIR: &str = "#millpond";
-
-/// What is traced, and how.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    /// A process number, a directory, or the URL of a server.
-    pub(crate) target: String,
-    /// For how long; of a directory, how much of the end of its recording.
-    pub(crate) length: Duration,
-    /// The width of a row of the histogram, microseconds.
-    pub(crate) step_us: Option<u64>,
-    /// By strace instead of tracepoints.
-    pub(crate) strace: bool,
-}
 
 /// What can be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 
 use super::process::Process;
 use super::purpose::purpose;
+use super::request::Request;
 use super::result::{Counted, Row, Second, Trace};
-use super::{Request, watch as tracepoints};
+use super::watch as tracepoints;
 use crate::failure::{Failure, Outcome};
 use crate::stop;
 use crate::watch::{Access, Connection, LoginFlags, Sample, Source};

@@ -1,7 +1,7 @@
 //! The certificate: what was shown, and what was not.
 
 use super::life::write_cache;
-use super::{Shown, Torture};
+use super::shown::Shown;
 use crate::report::machine_facts;
 use crate::units::{show_count, show_date, show_size};
 use std::fmt::Write;
@@ -15,7 +15,8 @@ pub(super) struct Certificate<'a> {
     pub(super) durable: bool,
     /// Why there were no cuts.
     pub(super) no_cuts: Option<&'a str>,
-    pub(super) torture: Torture,
+    /// Of all random choices.
+    pub(super) seed: u64,
     pub(super) page_bytes: u32,
     pub(super) seconds: f64,
 }
@@ -36,7 +37,7 @@ impl Certificate<'_> {
         let cache = write_cache(self.dir).unwrap_or_else(|| "unknown".to_owned());
         line("device cache", cache);
         line("directory", self.dir.display().to_string());
-        line("seed", format!("{}, pages of {}", self.torture.seed, show_size(f64::from(self.page_bytes))));
+        line("seed", format!("{}, pages of {}", self.seed, show_size(f64::from(self.page_bytes))));
         line("time", format!("{:.0} s", self.seconds));
         out.push_str(
             "\nShown: one database lived these lives, one after the other. After each it was opened, every\n",

@@ -1,6 +1,7 @@
 //! One life of the database: a process with its options, and its end.
 
-use super::{Heard, Lives, sizes};
+use super::heard::Heard;
+use crate::crash::recipe::Plan;
 use crate::crash::{ChildProcess, EngineSizes, Inbox};
 use crate::durability::DurabilityFlag;
 use crate::failure::{Failure, Outcome};
@@ -32,6 +33,18 @@ pub(super) enum End {
     CutAt { ms: u64 },
     /// The power is cut at a sync.
     CutAtSync(Moment),
+}
+
+/// Where a life is lived, and what it goes on from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    /// Where the database is, when no file system of ours is over it.
+    pub(super) disk: &'a Path,
+    /// Where that file system is mounted.
+    pub(super) at: &'a Path,
+    pub(super) plan: Plan,
+    /// The number of each thread's last transaction.
+    pub(super) done: &'a [u32],
 }
 
 /// A life.
@@ -104,17 +117,17 @@ impl Life {
     }
 
     /// Lives it to its end. `seed` chooses what a cut leaves.
-    pub(super) fn run(&self, lives: &Lives, seed: u64) -> Outcome<Heard> {
+    pub(super) fn run(&self, setting: &Setting<'_>, seed: u64) -> Outcome<Heard> {
         let power = match self.end {
             End::Kill { .. } => None,
-            _ => Some(Mounted::mount(&lives.disk, &lives.at, self.policy).map_err(Failure::failed)?),
+            _ => Some(Mounted::mount(setting.disk, setting.at, self.policy).map_err(Failure::failed)?),
         };
         if let (End::CutAtSync(moment), Some(power)) = (self.end, &power) {
             power.plan(moment);
         }
-        let dir = if power.is_some() { lives.at.join(DB) } else { lives.disk.join(DB) };
-        let (child, mut inbox) = ChildProcess::start("crash-victim", &dir, &self.args(lives))?;
-        let mut heard = Heard::new(lives.expected.done(), self.late_ms());
+        let dir = if power.is_some() { setting.at.join(DB) } else { setting.disk.join(DB) };
+        let (child, mut inbox) = ChildProcess::start("crash-victim", &dir, &self.args(setting))?;
+        let mut heard = Heard::new(setting.done, self.late_ms());
         let (ended, has_ended) = channel::<()>();
         let listened = std::thread::scope(|scope| {
             let (power, number) = (power.as_ref(), child.number());
@@ -168,10 +181,10 @@ impl Life {
         }
     }
 
-    fn args(&self, lives: &Lives) -> Vec<String> {
-        let mut args = lives.plan.args();
+    fn args(&self, setting: &Setting<'_>) -> Vec<String> {
+        let mut args = setting.plan.args();
         args.extend(self.engine.args());
-        let done: Vec<String> = lives.expected.done().iter().map(u32::to_string).collect();
+        let done: Vec<String> = setting.done.iter().map(u32::to_string).collect();
         args.push(format!("--done={}", done.join(",")));
         args.push(format!("--active={}", self.active));
         args.push(format!("--durability={}", format!("{:?}", self.durability).to_lowercase()));
@@ -179,6 +192,13 @@ impl Life {
         args.extend(["--counted", "--seconds=3600"].map(str::to_owned));
         args
     }
+}
+
+/// The sizes of a life.
+fn sizes(rng: &mut Prng, page: u32) -> EngineSizes {
+    // The smallest log, and one that no checkpoint hurries.
+    let capacity = Some(*rng.pick(&[16 << 20, 16 << 20, 64 << 20]));
+    EngineSizes { pool: *rng.pick(&[4 << 20, 8 << 20, 64 << 20]), capacity, recovery_target: None, page }
 }
 
 /// Listens until the process has ended.

@@ -3,15 +3,16 @@
 //!
 //! The load and its verification are those of [`crate::crash`]. Each transaction also writes its
 //! number to a table, so that the parent knows how far each thread came where a commit need not
-//! survive a cut. [`life`] runs one life, [`heard`] knows what was promised, [`certificate`] tells
-//! what was shown and what was not.
+//! survive a cut. [`life`] runs one life, [`heard`] knows what was promised, [`shown`] adds up all
+//! lives, [`certificate`] tells what was shown and what was not.
 
 mod certificate;
 mod heard;
 mod life;
+mod shown;
 
 use crate::crash::recipe::{ExpectedRows, Plan};
-use crate::crash::{COUNTS, EngineSizes, Verdict, verify};
+use crate::crash::{COUNTS, Verdict, verify};
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
 use crate::progress::Progress;
@@ -23,8 +24,9 @@ use base::prng::Prng;
 use certificate::Certificate;
 use cuts::Left;
 use heard::Heard;
-use life::{End, Life};
+use life::{End, Life, Setting};
 use millpond::{Db, Options, TxnOptions};
+use shown::Shown;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,24 +42,6 @@ pub(crate) struct Torture {
     pub(crate) seed: u64,
     /// For tests: the disk that is cut ignores syncs.
     pub(crate) ignore_syncs: bool,
-}
-
-/// What all lives have shown.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Shown {
-    pub(crate) kills: u64,
-    pub(crate) cuts: u64,
-    /// Lives that ended before the database was open.
-    pub(crate) in_opening: u64,
-    /// Syncs of the file system that was cut.
-    pub(crate) syncs: u64,
-    pub(crate) left: Left,
-    pub(crate) acknowledged: u64,
-    /// Acknowledged transactions that a life lost and was allowed to lose.
-    pub(crate) allowed: u64,
-    /// Not acknowledged, and there as a whole.
-    pub(crate) in_flight: u64,
-    pub(crate) findings: Vec<String>,
 }
 
 impl Torture {
@@ -89,7 +73,7 @@ impl Torture {
             dir: &dir,
             durable: run_dir.is_durable(),
             no_cuts: no_cuts.as_deref(),
-            torture: self,
+            seed: self.seed,
             page_bytes: lives.page,
             seconds: began.elapsed().as_secs_f64(),
         };
@@ -150,7 +134,8 @@ impl Lives {
         let life = Life::choose(&mut self.rng, self.page, self.can_cut, self.ignore_syncs);
         let seed = self.rng.next_u64();
         let number = self.shown.kills + self.shown.cuts + 1;
-        let heard = life.run(self, seed)?;
+        let setting = Setting { disk: &self.disk, at: &self.at, plan: self.plan, done: self.expected.done() };
+        let heard = life.run(&setting, seed)?;
         if stop::asked() {
             // The process was asked too, so how it ended says nothing.
             return Ok(());
@@ -259,11 +244,4 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     };
     let _ = std::fs::remove_dir_all(to);
     all(from, to).map_err(|e| Failure::failed(format!("cannot copy {}: {e}", from.display())))
-}
-
-/// The sizes of a life.
-fn sizes(rng: &mut Prng, page: u32) -> EngineSizes {
-    // The smallest log, and one that no checkpoint hurries.
-    let capacity = Some(*rng.pick(&[16 << 20, 16 << 20, 64 << 20]));
-    EngineSizes { pool: *rng.pick(&[4 << 20, 8 << 20, 64 << 20]), capacity, recovery_target: None, page }
 }

@@ -1,7 +1,7 @@
 //! A latency histogram: bars over a logarithmic axis.
 
 use super::axis::{Axis, Measure};
-use super::page::escape;
+use super::escape::escape;
 use super::plot::Plot;
 use super::svg::{self, Format, Layout, text};
 use crate::units::{show_count, show_micros};

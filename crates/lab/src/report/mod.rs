@@ -1,17 +1,20 @@
 //! Reports of `--report DIR`: plots of every second, as SVG files and on one page that needs no
 //! other file. `millpond plot` makes such reports too.
 //!
-//! `chart` is a plot as data; `svg`, `histogram` and `timeline` draw; `axis` makes scales and
-//! labels; `plot` is their common trait; `page` assembles the page; `run`, `crash`, `laws` and
-//! `watched`, with its `views`, `chosen` and `compared`, define the contents. All of these are
-//! pure. Only `dir` accesses the files of a report, and `machine` reads facts about the machine.
+//! `chart` is a plot as data; `chart_svg`, `histogram` and `timeline` draw, with `svg`; `axis`
+//! makes scales and labels; `plot` is their common trait; `page` assembles the page, and `escape`
+//! what it says; `run`, `crash`, `laws` and `watched`, with its `views`, `chosen` and `compared`,
+//! define the contents. All of these are pure. Only `dir` accesses the files of a report, and
+//! `machine` reads facts about the machine.
 
 mod axis;
 mod chart;
+mod chart_svg;
 mod chosen;
 mod compared;
 mod crash;
 mod dir;
+mod escape;
 mod histogram;
 mod laws;
 mod machine;
@@ -41,12 +44,8 @@ use std::path::Path;
 /// Returns the names of all files that a report of any command may have.
 fn names() -> Vec<String> {
     let runs = run::PLOTS.iter().chain(crash::PLOTS).chain(laws::PLOTS).copied();
-    let plots = runs.chain(watched::ids()).map(plot_file);
+    let plots = runs.chain(watched::ids()).map(plot::file_name);
     plots.chain(["samples.json", "samples.csv", dir::PAGE].map(str::to_owned)).collect()
-}
-
-fn plot_file(id: &str) -> String {
-    format!("{id}.svg")
 }
 
 /// Checks that a report can be written to `dir`, which must not be inside `db`.

@@ -2,30 +2,13 @@
 //! fetches nothing.
 
 use super::chart::Chart;
+use super::escape::escape;
 use super::plot::Plot;
 use super::svg::{self, Format};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(include_str!("units.js"), include_str!("page.js"));
-
-/// Escapes text for HTML, SVG and their attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // XML cannot contain these characters.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// How the contents of a report were made.
 #[derive(Clone, Debug)]
@@ -150,7 +133,7 @@ impl Page {
         let _ = writeln!(
             self.body,
             "</details>\n<script type=\"application/json\">{}</script>\n</figure>",
-            svg::points_json(chart)
+            points_json(chart)
         );
     }
 
@@ -254,4 +237,30 @@ impl Page {
             escape(foot)
         )
     }
+}
+
+/// Returns the points of a plot as JSON for the script of the page, which shows the values at the
+/// pointer. Limits are left out: their value is next to their name.
+pub(super) fn points_json(chart: &Chart) -> String {
+    let series: Vec<serde_json::Value> = chart
+        .series
+        .iter()
+        .filter(|series| !series.limit)
+        .map(|series| {
+            let real = |v: f64| round(series.real(chart.measure, v).1);
+            let (t, v): (Vec<f64>, Vec<Option<f64>>) =
+                series.points.iter().map(|(t, v)| (round(*t), v.map(real))).unzip();
+            let unit = series.real(chart.measure, 0.0).0.script_name();
+            serde_json::json!({ "n": series.label, "u": unit, "t": t, "v": v })
+        })
+        .collect();
+    // Inside a script element only its end tag has a meaning.
+    serde_json::json!({ "end": chart.end, "began": chart.clock, "series": series })
+        .to_string()
+        .replace('<', "\\u003c")
+}
+
+/// Rounds a value to the digits that are shown, which keeps the page small.
+fn round(value: f64) -> f64 {
+    if value.abs() >= 100.0 { value.round() } else { (value * 1000.0).round() / 1000.0 }
 }

@@ -16,7 +16,7 @@ pub(crate) trait Plot {
     /// Returns the name and the contents of an SVG file.
     fn file(&self) -> (String, String) {
         let ((id, title, note), (layout, body)) = (self.about(), self.draw(Format::Wide));
-        (super::plot_file(id), svg::file(&layout, title, note, &body))
+        (file_name(id), svg::file(&layout, title, note, &body))
     }
 
     /// Returns an element for a page.
@@ -25,4 +25,9 @@ pub(crate) trait Plot {
         let id = format!("{id}-{}", if format == Format::Wide { "w" } else { "n" });
         svg::element(&id, format, &layout, (title, &self.described()), &body)
     }
+}
+
+/// Returns the name of the file of a plot.
+pub(super) fn file_name(id: &str) -> String {
+    format!("{id}.svg")
 }

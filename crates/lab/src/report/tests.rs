@@ -206,7 +206,7 @@ fn text_from_outside_is_escaped() {
     chart.title = evil.into();
     chart.marks.push(chart::Annotation { at: 1.0, value: 2.0, label: evil.into() });
     assert_whole("evil.svg", &chart.file().1);
-    assert!(!svg::points_json(&chart).contains('<'));
+    assert!(!page::points_json(&chart).contains('<'));
 }
 
 #[test]

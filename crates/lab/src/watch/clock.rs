@@ -44,6 +44,11 @@ pub(crate) fn now() -> Now {
     steady.at(unix_us, u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))
 }
 
+/// Returns the time of day, microseconds since 1970. It never goes back.
+pub(crate) fn now_us() -> u64 {
+    now().us
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

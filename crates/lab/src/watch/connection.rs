@@ -4,6 +4,7 @@
 use super::login::{Login, Place};
 use super::session;
 use super::target::Tls;
+use super::trouble::Trouble;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts, Value};
 use std::borrow::Cow;
@@ -22,39 +23,6 @@ const PACKET: usize = 16 << 20;
 /// A row: a text for each column, or NULL.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// Why a server gave no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// It is not there, or went away: to try again may help.
-    Gone(String),
-    /// The user may not do this, or the server does not know it: to try again is useless.
-    Refused {
-        /// The number of the server's error; 0 if it is an error of the client.
-        code: u16,
-        /// The sentence.
-        why: String,
-    },
-}
-
-impl Trouble {
-    /// Whether only a person can end it: the user may not log in. All else may pass by itself, also
-    /// a refusal: a statement that was killed or took too long, too many connections or statements
-    /// in an hour, no memory or no disk for an answer.
-    pub(crate) fn is_final(&self) -> bool {
-        match self {
-            Trouble::Gone(_) => false,
-            Trouble::Refused { code, .. } => *code == 0 || NO_ENTRY.contains(code),
-        }
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Trouble::Gone(why) | Trouble::Refused { why, .. }) = self;
-        f.write_str(why)
-    }
-}
-
 /// A connection.
 pub(crate) struct Connection {
     conn: Conn,
@@ -71,7 +39,7 @@ impl Connection {
     pub(crate) fn open(login: &Login) -> Result<Connection, Trouble> {
         let conn = Conn::new(options(login)).map_err(|error| judge(&error, login))?;
         let mut connection = Connection { conn };
-        session::set(|statement| connection.rows(statement))?;
+        session::set(|statement| connection.rows(statement).map(drop))?;
         Ok(connection)
     }
 
@@ -120,9 +88,6 @@ fn text(value: Value) -> Option<String> {
 const CERTIFICATE: &str = "invalid peer certificate";
 /// Access denied: a wrong password.
 const WRONG_PASSWORD: [u16; 2] = [1045, 1698];
-/// A wrong password; no right to use the server; a host that may not connect; a way to log in that
-/// one side does not know; a password that has expired; an account that is locked.
-const NO_ENTRY: [u16; 11] = [1045, 1698, 1044, 1130, 1251, 1275, 1524, 1820, 1862, 3118, 4151];
 /// Too many connections; the server is about to end; it is not ready yet.
 const PASSING: [u16; 5] = [1040, 1053, 1203, 3168, 1927];
 

@@ -1,10 +1,12 @@
 //! Samples of a database directory: what its flight recorder has written last. The database may be
 //! open in another process; nothing here writes, and no port is needed.
 
-use super::connection::Trouble;
+use super::clock::now_us;
+use super::figures::FIGURES;
 use super::liveness::{Look, Newest, Watched, is_locked};
 use super::of_millpond;
-use super::{About, Sample, Source, now_us};
+use super::source::{About, Sample, Source};
+use super::trouble::Trouble;
 use crate::failure::{Failure, Outcome};
 use crate::run_dir::existing_database;
 use crate::stop;
@@ -32,7 +34,7 @@ impl Directory {
     /// Looks into a directory. It must be a database with a recording that this version can read.
     pub(super) fn open(dir: &Path) -> Outcome<Directory> {
         let recording = read(dir)?;
-        let origins = super::FIGURES.iter().map(|figure| {
+        let origins = FIGURES.iter().map(|figure| {
             let absent = of_millpond::absent().into_iter().find(|(name, _)| *name == figure.name);
             let missing = recording.missing().iter().any(|name| name == figure.name);
             let source = match absent {

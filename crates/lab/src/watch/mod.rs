@@ -2,10 +2,11 @@
 //! figures for all.
 //!
 //! `target` is what is looked at, `login` how to get in, with an `option_file`. A [`Source`] gives
-//! samples: `server` asks a server over a `connection`, whose `session` has settings of its own;
-//! `metrics_on` makes a server count more for a time; `directory` reads the flight recorder, with
-//! `liveness`. `clock` is the time of samples. `figures` is the schema; `of_server` and
-//! `of_millpond` map to it, with `limits`, `status_text` and `version`; these are pure.
+//! samples, or has `trouble`: `server` asks a server over a `connection`, whose `session` has
+//! settings of its own; `metrics_on` makes a server count more for a time; `directory` reads the
+//! flight recorder, with `liveness`. `clock` is the time of samples. `figures` is the schema;
+//! `of_server` and `of_millpond` map to it, with `limits`, `status_text` and `version`; these are
+//! pure.
 
 mod clock;
 mod connection;
@@ -20,85 +21,30 @@ mod of_server;
 mod option_file;
 mod server;
 mod session;
+mod source;
 mod status_text;
 mod target;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod version;
 
 #[cfg(test)]
 pub(crate) use clock::Steady;
-pub(crate) use clock::{Now, now};
-pub(crate) use connection::{Connection, Trouble};
+pub(crate) use clock::{Now, now, now_us};
+pub(crate) use connection::Connection;
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
 pub(crate) use login::LoginFlags;
 pub(crate) use metrics_on::MetricsOn;
 pub(crate) use of_millpond::schema_values as schema_of_millpond;
+pub(crate) use source::{About, Sample, Source};
+pub(crate) use trouble::Trouble;
 
 use crate::failure::{Failure, Outcome};
-use crate::samples::Values;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use target::Target;
-
-/// What is known of a target before it is sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct About {
-    /// What is looked at, without a password.
-    pub(crate) target: String,
-    /// Whose server and which version, or that it is a database of Millpond.
-    pub(crate) version: String,
-    /// The settings, by name.
-    pub(crate) configuration: Vec<(String, String)>,
-    /// Where each figure of the schema comes from, or why the target does not have it.
-    pub(crate) origins: Vec<(&'static str, Result<String, String>)>,
-    /// What a server refused, with the grant that is missing.
-    pub(crate) refusals: Vec<String>,
-}
-
-/// How the names of the metrics of flushing begin. They are many, and one pattern switches them on.
-const FLUSHING: &str = "buffer_flush_";
-
-impl About {
-    /// Returns the statement that makes the server count figures of the schema that it could count
-    /// and does not; `None` if there are none.
-    pub(crate) fn switch_on(&self) -> Option<String> {
-        let off = self.switched_off();
-        let flushing = off.iter().any(|name| name.starts_with(FLUSHING));
-        let which = if flushing { format!("{FLUSHING}%") } else { (*off.first()?).to_owned() };
-        Some(format!("SET GLOBAL innodb_monitor_enable = '{which}'"))
-    }
-
-    /// Returns the metrics of a server that would give figures of the schema and are switched off.
-    fn switched_off(&self) -> Vec<&str> {
-        let reasons = self.origins.iter().filter_map(|(_, source)| source.as_ref().err());
-        reasons.filter_map(|why| of_server::switched_off(why)).collect()
-    }
-}
-
-/// All figures at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
-    /// When they were read, microseconds since 1970.
-    pub(crate) unix_us: u64,
-    /// The figures: those of the schema, then the target's own.
-    pub(crate) values: Values,
-    /// Of a database: everything that it measures, with the histograms.
-    pub(crate) engine: Option<Box<millpond::Snapshot>>,
-}
-
-impl Sample {
-    /// Makes a sample of figures alone.
-    pub(crate) fn new(unix_us: u64, values: Values) -> Sample {
-        Sample { unix_us, values, engine: None }
-    }
-
-    /// Returns a figure.
-    pub(crate) fn get(&self, name: &str) -> Option<f64> {
-        self.values.iter().find(|value| value.0 == name).map(|value| value.3)
-    }
-}
 
 /// Returns whether a figure belongs to the schema; what forces pages to be written does, under all
 /// names.
@@ -128,16 +74,6 @@ pub(crate) fn table(about: &About, sample: &Sample) -> String {
 /// Returns the figures of the schema that Millpond does not have, with the reason.
 pub(crate) fn absent_in_millpond() -> BTreeMap<String, String> {
     of_millpond::absent().into_iter().map(|(name, why)| (name.to_owned(), why.to_owned())).collect()
-}
-
-/// Gives samples of a target.
-pub(crate) trait Source {
-    /// Returns what is known of the target.
-    fn about(&self) -> &About;
-
-    /// Takes a sample now. [`Trouble::Gone`]: the target is not there at the moment; a later call
-    /// tries again, and connects again.
-    fn sample(&mut self) -> Result<Sample, Trouble>;
 }
 
 /// Opens a target. It must be there.
@@ -178,9 +114,4 @@ impl Access {
         let source = server::Server::open(self.name.clone(), self.login.clone());
         Ok(Box::new(source.map_err(|trouble| Failure::failed(trouble.to_string()))?))
     }
-}
-
-/// Returns the time of day, microseconds since 1970. It never goes back.
-pub(crate) fn now_us() -> u64 {
-    now().us
 }

@@ -1,11 +1,13 @@
 //! Samples of a server: one statement for each, two or three where a version does not allow one.
 
-use super::connection::{Connection, Row, Trouble};
+use super::clock::now_us;
+use super::connection::{Connection, Row};
 use super::login::Login;
 use super::of_server::{self, Answers, Facts, MetricFact};
+use super::source::{About, Sample, Source};
 use super::status_text::log_section;
+use super::trouble::Trouble;
 use super::version::Version;
-use super::{About, Sample, Source, now_us};
 use crate::samples::ColumnKind;
 use std::collections::BTreeMap;
 

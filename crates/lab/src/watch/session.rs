@@ -1,7 +1,7 @@
 //! What a session that watches sets for itself, so that the server's GLOBAL settings do not spoil
 //! its figures: cut an answer, refuse or end a statement, or close an idle connection.
 
-use super::connection::{Row, Trouble};
+use super::trouble::Trouble;
 
 /// What every server has, in one statement.
 const EVERYWHERE: &str = "SET SESSION sql_mode = '', sql_select_limit = 18446744073709551615, \
@@ -29,12 +29,12 @@ const SOMEWHERE: [&str; 8] = [
 const NOT_HERE: [u16; 6] = [1193, 1227, 1229, 1231, 1232, 1238];
 
 /// Sets everything, by `run`, which runs a statement.
-pub(super) fn set(mut run: impl FnMut(&str) -> Result<Vec<Row>, Trouble>) -> Result<(), Trouble> {
+pub(super) fn set(mut run: impl FnMut(&str) -> Result<(), Trouble>) -> Result<(), Trouble> {
     run(EVERYWHERE)?;
     for statement in SOMEWHERE {
         match run(statement) {
             Err(Trouble::Refused { code, .. }) if NOT_HERE.contains(&code) => {}
-            said => drop(said?),
+            said => said?,
         }
     }
     Ok(())
@@ -50,12 +50,11 @@ mod tests {
         let refuse = |code: u16| Err(Trouble::Refused { code, why: String::new() });
         let first = set(|statement| {
             seen.push(statement.to_owned());
-            if statement.contains("wsrep") { refuse(1193) } else { Ok(Vec::new()) }
+            if statement.contains("wsrep") { refuse(1193) } else { Ok(()) }
         });
         assert_eq!((first, seen.len()), (Ok(()), 1 + SOMEWHERE.len()));
         assert!(
-            set(|statement| if statement.contains("max_statement") { refuse(1317) } else { Ok(Vec::new()) })
-                .is_err()
+            set(|statement| if statement.contains("max_statement") { refuse(1317) } else { Ok(()) }).is_err()
         );
         assert!(set(|_| Err(Trouble::Gone("broke".into()))).is_err());
     }

@@ -32,6 +32,10 @@ pub(crate) enum Order {
     Open,
 }
 
+/// The numbers of errors.
+pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
+pub(crate) const WRONG_VALUE: u16 = 1292;
+
 /// A statement's answer with its warnings.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -80,6 +84,35 @@ pub(crate) fn equal(left: &Outcome, right: &Outcome, order: Order) -> bool {
     // A condition may be evaluated more or less often, in another order: a warning counts once.
     let warnings = || left.answer.rows().is_empty() && left.warnings == right.warnings;
     answers && (warnings() || distinct(&left.warnings) == distinct(&right.warnings))
+}
+
+pub(crate) fn fails(outcome: &Outcome, code: u16) -> bool {
+    outcome.answer.code() == Some(code)
+}
+
+/// Returns an outcome without warnings of some numbers, and without the number of warnings.
+pub(crate) fn without(outcome: &Outcome, numbers: &[&[u8]]) -> Outcome {
+    let mut outcome = outcome.clone();
+    if let Answer::Done { info, .. } = &mut outcome.answer
+        && let Some(at) = info.find("  Warnings: ")
+    {
+        info.truncate(at);
+    }
+    outcome.warnings.retain(|warning| {
+        let number = warning.get(1).and_then(|number| number.as_deref());
+        !number.is_some_and(|number| numbers.contains(&number))
+    });
+    outcome
+}
+
+/// Tells whether all rows of one outcome are in the other, which has more.
+pub(crate) fn has_all(fewer: &Outcome, more: &Outcome) -> bool {
+    match (&fewer.answer, &more.answer) {
+        (Answer::Rows { rows: fewer, .. }, Answer::Rows { rows: more, .. }) => {
+            fewer.len() < more.len() && fewer.iter().all(|row| more.contains(row))
+        }
+        _ => false,
+    }
 }
 
 /// CHAR and VARCHAR, and the four lengths of BLOB and TEXT: a temporary table makes one the other.

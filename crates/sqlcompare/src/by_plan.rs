@@ -1,11 +1,11 @@
 //! The differences that are permitted because the plans of a statement differ: it evaluates its
 //! condition for other rows, or one of the plans gives a wrong answer with any engine.
 
-use crate::answer::{Answer, Order, Outcome, equal, sorted};
+use crate::answer::{Answer, Order, Outcome, WRONG_VALUE, equal, sorted, without};
 use crate::case::Step;
-use crate::locks::table_and_condition;
-use crate::permitted::{Permitted, WRONG_VALUE, ends, goes_on, without};
+use crate::permit::{Permitted, ends, goes_on};
 use crate::plan::Access;
+use crate::statement::table_and_condition;
 use crate::world::World;
 
 /// Numbers of warnings: a value out of range, and a wrong one.

@@ -4,11 +4,12 @@
 //! A difference may come from the statement that shows it, or from one of another session whose
 //! transaction is open: that one has locked other rows.
 
-use crate::answer::{Answer, Outcome, Row, sorted};
+use crate::answer::{Answer, LOCK_WAIT_TIMEOUT, Outcome, Row, fails, has_all, sorted};
 use crate::case::Step;
-use crate::permitted::{LOCK_WAIT_TIMEOUT, Permitted, ends, fails, has_all};
-use crate::plan::{Access, without_lock};
+use crate::permit::{Permitted, ends};
+use crate::plan::Access;
 use crate::session::{End, Level, Past, Session};
+use crate::statement::{all_locked_by, changes, has_condition, has_word, inserted_into, table_and_condition};
 use crate::world::World;
 
 const RECORD_CHANGED: u16 = 1020;
@@ -108,21 +109,6 @@ fn locks_row_of(step: &Step, other: &Session, world: &World) -> bool {
     !undone && of_table.map(|(_, theirs)| shared(theirs)).any(|rows| rows.is_some_and(|rows| rows > 0))
 }
 
-/// Returns the table and the condition of a statement that locks all rows exclusively that fit it.
-fn all_locked_by(sql: &str) -> Option<(&str, &str)> {
-    let locks =
-        ["UPDATE ", "DELETE "].iter().any(|word| sql.starts_with(word)) || sql.ends_with(" FOR UPDATE");
-    if !locks || sql.contains(" LIMIT ") {
-        return None;
-    }
-    table_and_condition(sql)
-}
-
-/// Tells whether a statement has a word, such as the name of a table.
-fn has_word(sql: &str, word: &str) -> bool {
-    sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
-}
-
 /// Returns why the sides lock other rows by the plans of a statement.
 fn of_plans(sql: &str, world: &World) -> Option<&'static str> {
     let [innodb, millpond] = world.plans(sql)?;
@@ -212,13 +198,6 @@ pub(crate) fn note(step: &Step, world: &mut World) {
     }
 }
 
-/// Returns the table into which a statement inserts.
-fn inserted_into(sql: &str) -> Option<&str> {
-    let inserts = ["INSERT ", "REPLACE "].iter().any(|word| sql.starts_with(word));
-    let (_, rest) = sql.split_once(" INTO ").filter(|_| inserts)?;
-    rest.split_whitespace().next()
-}
-
 /// Tells whether fewer rows of InnoDB fit the condition of a statement than its transaction sees,
 /// or fewer fit a part of it: an index may lead to rows that do not fit the rest.
 fn lost_rows(step: &Step, world: &mut World) -> bool {
@@ -261,61 +240,15 @@ fn found(outcome: &Outcome) -> Option<u64> {
     }
 }
 
-/// Tells whether a statement changes a table.
-fn changes(sql: &str, table: &str) -> bool {
-    has_word(sql, table)
-        && ["INSERT ", "REPLACE ", "UPDATE ", "DELETE "].iter().any(|word| sql.starts_with(word))
-}
-
-/// Returns the query of the rows that a change or a locking read is about to find.
-pub(crate) fn rows_to_find(sql: &str) -> Option<String> {
-    let locks = changes(sql, table_and_condition(sql)?.0) || sql != without_lock(sql);
-    let (table, condition) = table_and_condition(sql).filter(|_| locks && !sql.contains(" LIMIT "))?;
-    Some(format!("SELECT * FROM {table} WHERE {condition}"))
-}
-
 /// Tells whether no row of InnoDB, committed or not, fits the condition of a statement.
 fn finds_nothing(step: &Step, world: &World) -> bool {
     let parts = table_and_condition(&step.sql);
     parts.is_some_and(|(table, condition)| world.count_in_innodb(table, condition) == Some(0))
 }
 
-fn has_condition(sql: &str) -> bool {
-    table_and_condition(sql).is_some()
-}
-
-/// Returns the table and the condition of a statement of one table.
-pub(crate) fn table_and_condition(sql: &str) -> Option<(&str, &str)> {
-    let (head, rest) = sql.split_once(" WHERE ")?;
-    let table = match head.split_whitespace().next()? {
-        "UPDATE" => head.split_whitespace().skip(1).find(|word| *word != "IGNORE")?,
-        "DELETE" | "SELECT" => head.split_once(" FROM ")?.1.split_whitespace().next()?,
-        _ => return None,
-    };
-    let rest = without_lock(rest);
-    let ends = [" GROUP BY ", " ORDER BY ", " LIMIT "];
-    let condition = ends.iter().fold(rest, |rest, end| rest.split_once(end).map_or(rest, |(head, _)| head));
-    Some((table, condition))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_statement_locks_all_rows_that_fit_where_no_limit_says_otherwise() {
-        assert_eq!(all_locked_by("UPDATE t SET a = 1 WHERE b = 2 ORDER BY c"), Some(("t", "b = 2")));
-        assert_eq!(all_locked_by("SELECT * FROM t WHERE b = 2 FOR UPDATE"), Some(("t", "b = 2")));
-        for sql in [
-            "SELECT * FROM t WHERE b = 2",
-            "SELECT * FROM t WHERE b = 2 LOCK IN SHARE MODE",
-            "SELECT * FROM t WHERE b = 2 FOR UPDATE SKIP LOCKED",
-            "DELETE FROM t WHERE b = 2 ORDER BY c LIMIT 1",
-            "INSERT INTO t (a) VALUES (1)",
-        ] {
-            assert_eq!(all_locked_by(sql), None, "{sql}");
-        }
-    }
 
     #[test]
     fn a_change_that_has_lost_another_one_is_a_finding() {
@@ -336,37 +269,5 @@ mod tests {
         };
         assert_eq!(done(1, "(Rows matched: 3  Changed: 1  Warnings: 0"), Some(3));
         assert_eq!(done(2, ""), Some(2));
-    }
-
-    #[test]
-    fn changes_and_locking_reads_of_one_table_have_rows_to_find() {
-        for sql in ["UPDATE t SET a = 1 WHERE b = 2", "SELECT a FROM t WHERE b = 2 FOR UPDATE NOWAIT"] {
-            assert_eq!(rows_to_find(sql).as_deref(), Some("SELECT * FROM t WHERE b = 2"));
-        }
-        for sql in ["SELECT a FROM t WHERE b = 2", "DELETE FROM t WHERE b = 2 LIMIT 1", "COMMIT"] {
-            assert_eq!(rows_to_find(sql), None);
-        }
-    }
-
-    #[test]
-    fn names_are_whole_words() {
-        assert!(has_word("DELETE FROM t1 WHERE `a` = 1", "t1") && has_word("SELECT x.a FROM t2 x", "t2"));
-        assert!(!has_word("DELETE FROM t11", "t1") && !has_word("SELECT t1_a FROM t2", "t1"));
-    }
-
-    #[test]
-    fn a_statement_has_a_table_and_a_condition() {
-        let wanted = [
-            ("UPDATE t SET a = 1 WHERE b = 2", Some(("t", "b = 2"))),
-            ("UPDATE IGNORE t SET a = 1 WHERE b = 2", Some(("t", "b = 2"))),
-            ("DELETE FROM t WHERE b = 2 ORDER BY c", Some(("t", "b = 2"))),
-            ("SELECT a FROM t FORCE INDEX (k) WHERE b = 2 FOR UPDATE", Some(("t", "b = 2"))),
-            ("SELECT a, COUNT(*) FROM t WHERE b = 2 GROUP BY a LIMIT 1", Some(("t", "b = 2"))),
-            ("SELECT a FROM t", None),
-            ("INSERT INTO t (a) VALUES (1)", None),
-        ];
-        for (sql, parts) in wanted {
-            assert_eq!(table_and_condition(sql), parts, "{sql}");
-        }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! [`generate`] makes cases from seeds, [`world`] runs each statement in two databases at the same
 //! moment, [`answer`] compares, [`permitted`], [`locks`] and [`by_plan`] list the differences that
-//! are right, [`replica`] compares a replica of the server with it, [`minimise`] shortens a case
-//! that shows another one. [`collations`] compares the order of strings, [`tpch`] the plans of
-//! TPC-H's queries. `cargo xtask mariadb compare` starts the server.
+//! are right, by what a [`statement`] says, [`replica`] compares a replica of the server with it,
+//! [`minimise`] shortens a case that shows another one. [`collations`] compares the order of
+//! strings, [`tpch`] the plans of TPC-H's queries. `cargo xtask mariadb compare` starts the
+//! server.
 
 mod answer;
 mod by_plan;
@@ -14,11 +15,13 @@ mod collations;
 mod generate;
 mod locks;
 mod minimise;
+mod permit;
 mod permitted;
 mod plan;
 mod replica;
 mod run;
 mod session;
+mod statement;
 mod strings;
 mod tpch;
 mod world;

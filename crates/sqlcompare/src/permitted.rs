@@ -1,23 +1,13 @@
 //! The differences between the engines that are permitted, each with its reason. All others are
 //! findings.
 
-use crate::answer::{Answer, Outcome, Row};
+use crate::answer::{Answer, LOCK_WAIT_TIMEOUT, Outcome, Row, WRONG_VALUE, fails, has_all, without};
 use crate::by_plan;
 use crate::case::Step;
 use crate::locks;
+use crate::permit::{Permitted, ends, goes_on};
 use crate::world::World;
 
-/// A permitted difference.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Permitted {
-    /// What differs, and why that is right.
-    pub(crate) reason: &'static str,
-    /// The contents of the databases may differ from here on, so the case ends.
-    pub(crate) ends_case: bool,
-}
-
-pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
-pub(crate) const WRONG_VALUE: u16 = 1292;
 const ERROR_DURING_COMMIT: u16 = 1180;
 const CHECKS_AGAIN: &str = "ALTER copies the rows in Millpond, and a strict sql_mode checks all their values \
      again; InnoDB changes the table in place";
@@ -37,18 +27,6 @@ pub(crate) fn find(
         .or_else(|| of_tables(step, outcomes, together))
         .or_else(|| of_skipped(step, outcomes))
         .or_else(|| by_plan::find(step, outcomes, world))
-}
-
-pub(crate) fn fails(outcome: &Outcome, code: u16) -> bool {
-    outcome.answer.code() == Some(code)
-}
-
-pub(crate) fn ends(reason: &'static str) -> Option<Permitted> {
-    Some(Permitted { reason, ends_case: true })
-}
-
-pub(crate) fn goes_on(reason: &'static str) -> Option<Permitted> {
-    Some(Permitted { reason, ends_case: false })
 }
 
 /// Returns what is due to the way in which tables are changed.
@@ -82,21 +60,6 @@ fn of_tables(step: &Step, [innodb, millpond]: &[Outcome; 2], together: bool) -> 
         return goes_on(CHECKS_AGAIN);
     }
     None
-}
-
-/// Returns an outcome without warnings of some numbers, and without the number of warnings.
-pub(crate) fn without(outcome: &Outcome, numbers: &[&[u8]]) -> Outcome {
-    let mut outcome = outcome.clone();
-    if let Answer::Done { info, .. } = &mut outcome.answer
-        && let Some(at) = info.find("  Warnings: ")
-    {
-        info.truncate(at);
-    }
-    outcome.warnings.retain(|warning| {
-        let number = warning.get(1).and_then(|number| number.as_deref());
-        !number.is_some_and(|number| numbers.contains(&number))
-    });
-    outcome
 }
 
 /// Returns what SKIP LOCKED explains.
@@ -152,16 +115,6 @@ fn without_spent_counter(definition: &str) -> Option<String> {
 fn same_warnings(innodb: &Outcome, millpond: &Outcome) -> bool {
     let done = |outcome: &Outcome| matches!(outcome.answer, Answer::Done { .. });
     done(innodb) && done(millpond) && innodb.warnings == millpond.warnings
-}
-
-/// Tells whether all rows of one outcome are in the other, which has more.
-pub(crate) fn has_all(fewer: &Outcome, more: &Outcome) -> bool {
-    match (&fewer.answer, &more.answer) {
-        (Answer::Rows { rows: fewer, .. }, Answer::Rows { rows: more, .. }) => {
-            fewer.len() < more.len() && fewer.iter().all(|row| more.contains(row))
-        }
-        _ => false,
-    }
 }
 
 #[cfg(test)]

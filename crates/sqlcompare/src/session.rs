@@ -3,7 +3,7 @@
 use crate::answer::Row;
 use crate::case::Step;
 use crate::client::Client;
-use crate::locks;
+use crate::statement;
 
 /// An isolation level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Session {
 
     /// Returns what the transaction sees in Millpond of the rows that a statement is about to find.
     fn rows_before(&mut self, sql: &str) -> Option<Vec<Row>> {
-        let answer = self.clients[1].run(&locks::rows_to_find(sql)?).ok()?;
+        let answer = self.clients[1].run(&statement::rows_to_find(sql)?).ok()?;
         answer.code().is_none().then(|| answer.rows().to_vec())
     }
 

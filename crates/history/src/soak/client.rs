@@ -1,8 +1,8 @@
 //! One client of a life: it does its steps one after the other, repeats each until it is committed,
 //! and counts them in the ledger.
 
-use super::life::Life;
 use super::recipe::{ClientStep, Origin, QUEUE_ROWS, RowChange, queue_key, queue_value, row_key};
+use super::shared::Life;
 use base::prng::Prng;
 use millpond::{Error, Isolation, Transaction, TxnOptions};
 use std::sync::atomic::Ordering;

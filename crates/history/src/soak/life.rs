@@ -10,12 +10,12 @@ use super::recipe::{
     ClientDigest, ClientStep, HOT_ROWS, Origin, QUEUE_ROWS, Recipe, queue_key, queue_value, row_key,
 };
 use super::resources::ResourceUse;
+use super::shared::{Ledger, Life, Tables};
 use base::prng::Prng;
 use millpond::{Db, Error, Isolation, Options, Table, Transaction, TxnOptions};
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -65,44 +65,6 @@ pub struct LifeOptions {
     /// Report only how many steps each client has done, and work at once
     #[arg(long)]
     pub(super) at_once: bool,
-}
-
-/// The tables that exist all the time.
-pub(super) struct Tables {
-    pub(super) rows: Table,
-    pub(super) hot: Table,
-    pub(super) clients: Table,
-    pub(super) queue: Table,
-}
-
-/// The file that counts the acknowledged steps: eight bytes for each client, overwritten in place,
-/// which works on a full disk too.
-pub(super) struct Ledger(File);
-
-impl Ledger {
-    pub(super) fn note(&self, client: u16, steps: u64) -> Result<(), String> {
-        let at = u64::from(client) * 8;
-        self.0.write_all_at(&steps.to_le_bytes(), at).map_err(|e| format!("cannot write the ledger: {e}"))
-    }
-}
-
-/// What the threads of a life share.
-pub(super) struct Life {
-    pub(super) db: Db,
-    pub(super) tables: Tables,
-    pub(super) recipe: Recipe,
-    pub(super) ledger: Ledger,
-    pub(super) acknowledged: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) retried: AtomicU64,
-    scans: AtomicU64,
-    over: AtomicBool,
-}
-
-impl Life {
-    pub(super) fn ends(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
 }
 
 fn problem(error: impl std::fmt::Display) -> String {

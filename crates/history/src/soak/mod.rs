@@ -14,6 +14,7 @@ mod life;
 mod lives;
 mod recipe;
 mod resources;
+mod shared;
 
 pub use life::{LifeOptions, run_life};
 

@@ -1,8 +1,9 @@
 //! One client thread: it runs transactions of all kinds, each of which keeps the headers of all
 //! groups correct.
 
-use super::Shared;
+use super::failure::TxnFailure;
 use super::row::{GroupSum, Row, SLOTS, group_end, key};
+use super::shared::{Delta, Shared};
 use base::prng::Prng;
 use millpond::{Durability, Error, Isolation, LockWait, Table, Transaction, TxnOptions};
 use std::ops::ControlFlow;
@@ -11,26 +12,6 @@ use std::sync::atomic::Ordering;
 /// Half of all transactions use only so many groups, which makes conflicts likely.
 const HOT: u32 = 16;
 
-/// Why a transaction failed.
-pub(super) enum TxnFailure {
-    /// The engine returned an error.
-    Engine(Error),
-    /// A finding: what was read is inconsistent.
-    Wrong(String),
-}
-
-impl From<Error> for TxnFailure {
-    fn from(error: Error) -> TxnFailure {
-        TxnFailure::Engine(error)
-    }
-}
-
-impl From<String> for TxnFailure {
-    fn from(what: String) -> TxnFailure {
-        TxnFailure::Wrong(what)
-    }
-}
-
 type Outcome<T = ()> = Result<T, TxnFailure>;
 
 pub(super) struct Client<'s> {
@@ -38,13 +19,6 @@ pub(super) struct Client<'s> {
     pub(super) number: u64,
     pub(super) rng: Prng,
     pub(super) made: u64,
-}
-
-/// What a transaction adds to all groups, if it commits.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Delta {
-    pub(super) balance: i64,
-    pub(super) count: i64,
 }
 
 impl Client<'_> {

@@ -4,12 +4,16 @@
 //! committed changes must be there, also after another opening.
 
 mod client;
+mod failure;
 mod row;
+mod shared;
 
 use base::prng::Prng;
-use client::{Client, Delta, TxnFailure, read_group};
+use client::{Client, read_group};
+use failure::TxnFailure;
 use millpond::{Db, Isolation, Options, Table, TxnOptions};
 use row::{Row, SLOTS, key};
+use shared::{Counts, Shared};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -36,51 +40,6 @@ pub struct Plan {
     pub redo_bytes: u64,
     /// Decides what the clients do; not how they are scheduled.
     pub seed: u64,
-}
-
-/// Counts of what the clients did.
-#[derive(Debug, Default)]
-struct Counts {
-    ended: AtomicU64,
-    committed: AtomicU64,
-    rolled_back: AtomicU64,
-    prepared: AtomicU64,
-    audits: AtomicU64,
-    tables: AtomicU64,
-    deadlocks: AtomicU64,
-    timeouts: AtomicU64,
-    conflicts: AtomicU64,
-}
-
-/// What the clients share.
-struct Shared {
-    db: Db,
-    table: Table,
-    groups: u32,
-    stop: AtomicBool,
-    counts: Counts,
-    /// The sums of the balances and numbers of rows that all committed transactions have added.
-    balance: AtomicI64,
-    count: AtomicI64,
-    /// Prepared transactions that are not yet decided.
-    prepared: Mutex<Vec<(Vec<u8>, Delta)>>,
-}
-
-impl Shared {
-    fn add(&self, delta: Delta) {
-        self.balance.fetch_add(delta.balance, Ordering::Relaxed);
-        self.count.fetch_add(delta.count, Ordering::Relaxed);
-        self.counts.committed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn decide(&self, xid: &[u8], delta: Delta, against: bool) -> Result<(), TxnFailure> {
-        if against {
-            return Ok(self.db.rollback_prepared(xid)?);
-        }
-        self.db.commit_prepared(xid)?;
-        self.add(delta);
-        Ok(())
-    }
 }
 
 /// The result of a run.

@@ -4,7 +4,7 @@
 #[path = "../../crates/millpond/src/buffer/latch.rs"]
 mod latch;
 
-use crate::model;
+use crate::model::model;
 use crate::watched::Watched;
 use latch::Latch;
 use loom::sync::Arc;

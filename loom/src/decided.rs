@@ -4,7 +4,7 @@
 #[path = "../../crates/millpond/src/txn/decided.rs"]
 mod decided;
 
-use crate::model;
+use crate::model::model;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use decided::{Decided, OnRecord};

@@ -3,12 +3,13 @@
 //! a deadlock verdict, the withdrawal of an earlier waiter, closing. A waiter that is forgotten is
 //! a deadlock to loom.
 
+use crate::clock::StandingClock;
 use crate::lock::{
     Denied, Enqueued, KeyRange, KeyState, LockTable, Mode, Owner, RangeMode, RowRequest, ScanStart, Wait,
     Writer,
 };
+use crate::model::model;
 use crate::watched::Watched;
-use crate::{Clock, model};
 use base::sync::Mutex;
 use base::{TreeId, TxnId};
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -24,18 +25,6 @@ const FOR_EVER: Wait = Wait::Until(Duration::MAX);
 /// A time limit that has passed as soon as the wait begins. Over all orders of steps that is at any
 /// time.
 const BRIEFLY: Wait = Wait::Until(Duration::ZERO);
-
-#[derive(Debug)]
-pub(crate) struct StandingClock;
-
-impl Clock for StandingClock {
-    fn now_us(&self) -> u64 {
-        1
-    }
-    fn random_u64(&self) -> u64 {
-        0
-    }
-}
 
 /// A table of locks, the latch of the only leaf, and a row.
 struct World {

@@ -11,7 +11,7 @@ mod group {
     pub(super) const GROUP_BYTES_MAX: usize = 96 << 10;
 }
 
-use crate::model;
+use crate::model::model;
 use base::Lsn;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

@@ -11,7 +11,7 @@ mod status;
 #[path = "../../crates/millpond/src/mvcc/visible.rs"]
 mod visible;
 
-use crate::model;
+use crate::model::model;
 use crate::undo::Stream;
 use crate::watched::Watched;
 use base::sync::atomic::AtomicU64;

@@ -1,9 +1,9 @@
 //! Users of a table, and a thread that needs the table exclusively: never both at once, and no
 //! wake-up is lost.
 
+use crate::clock::StandingClock;
 use crate::lock::{Denied, Users};
-use crate::locks::StandingClock;
-use crate::model;
+use crate::model::model;
 use crate::watched::Watched;
 use base::sync::set_thread_number;
 use loom::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Differences that follow from what the guide says of the engine: a feature that is absent, or
 //! that works in another way. Each is known by what both engines answer, so all else still counts.
 
-use super::results::Block;
+use super::block::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sentences of docs/mariadb.md, and lists of what is absent there.

@@ -2,7 +2,7 @@
 //! has none of those that `slow` names.
 
 use super::super::share::hash;
-use super::Options;
+use super::options::Options;
 use crate::checkout::root;
 use crate::mariadb::tree::installed_tests;
 use std::collections::BTreeMap;

@@ -11,16 +11,18 @@
 //! come.
 
 mod absent;
+mod block;
 mod choose;
+mod options;
 mod results;
 mod text;
 
 use super::listed::{Listed, Standing};
 use super::packages::install;
-use super::share::share;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
 use choose::{list_dir, reasons, suite_dir};
+pub(crate) use options::Options;
 use results::Relation;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,25 +38,6 @@ const ROWS: [&str; 3] = ["main", "binlog", "rpl"];
 const TEST_MINUTES: u32 = 4;
 /// How many drivers run beside each other. Many tests wait for most of their time.
 const DRIVERS: usize = 4;
-
-/// What to run.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Only these tests, SUITE.TEST; a star at the end stands for any rest
-    tests: Vec<String>,
-    /// Only a share of them, N/M, without slow ones
-    #[arg(long, value_parser = share)]
-    share: Option<(u64, u64)>,
-    /// Which share
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Pin the differences of the tests that are listed in `differs`
-    #[arg(long)]
-    pin: bool,
-    /// Run nothing: compare once more what the tests printed when they ran last
-    #[arg(long)]
-    again: bool,
-}
 
 /// How a test ended with one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]

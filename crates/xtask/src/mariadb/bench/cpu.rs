@@ -7,8 +7,8 @@
 
 use super::super::server::Server;
 use super::super::{output, target};
-use super::Size;
 use super::report::Value;
+use super::size::Size;
 use super::sysbench::{database, status, without_waiting};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};

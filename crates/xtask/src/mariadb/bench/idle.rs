@@ -2,8 +2,8 @@
 //! alone.
 
 use super::super::server::Server;
-use super::Size;
 use super::report::Value;
+use super::size::Size;
 use super::sysbench::{self, Data, Run};
 use super::workloads::Workload;
 use crate::checkout::root;

@@ -9,12 +9,14 @@
 //! Figures from a machine that does other work at the same time mean little.
 
 mod alter;
+mod args;
 mod cpu;
 mod drop;
 mod ideal_log;
 mod idle;
 mod locking;
 mod report;
+mod size;
 mod stats;
 mod syncs;
 mod sysbench;
@@ -23,8 +25,9 @@ mod workloads;
 use super::packages::install;
 use super::server::{self, Server};
 use super::{make_dir, output, target};
+pub(crate) use args::Args;
 use report::{Row, Value};
-use std::path::PathBuf;
+use size::Size;
 use std::time::Duration;
 use sysbench::Data;
 use workloads::{Kind, Workload};
@@ -51,46 +54,6 @@ const BINLOG: [&str; 4] = ["--log-bin=binlog", "--server-id=1", "--sync-binlog=1
 /// The engine that keeps nothing, a part of Debian's package mariadb-server.
 const BLACKHOLE: &str = "/usr/lib/mysql/plugin/ha_blackhole.so";
 
-/// The command line.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Small tables, short runs, InnoDB tuned only: shows that it works, and gross changes
-    #[arg(long)]
-    quick: bool,
-    /// Rows of each sysbench table; the default is 500000, or 20000 with --quick
-    #[arg(long)]
-    rows: Option<u64>,
-    /// sysbench tables; the default is 10, or 4 with --quick
-    #[arg(long)]
-    tables: Option<u64>,
-    /// Seconds of one run; the default is 20, or 3 with --quick
-    #[arg(long)]
-    seconds: Option<u64>,
-    /// Pairs of runs; the default is 5, and 9 for reads, or 2 with --quick
-    #[arg(long)]
-    pairs: Option<usize>,
-    /// Buffer pool of each engine, MiB; the default is 2048, or 256 with --quick
-    #[arg(long)]
-    memory: Option<u64>,
-    /// Where the figures go as JSON; the default is target/mariadb/bench.json
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Only InnoDB tuned
-    #[arg(long)]
-    tuned: bool,
-    /// With the binary log, by rows, synced for each commit
-    #[arg(long)]
-    binlog: bool,
-    /// Count the server's syncs, and make each take so many microseconds longer; needs strace
-    #[arg(long, value_name = "MICROSECONDS")]
-    sync_delay: Option<u32>,
-    /// Connections share the threads of MariaDB's thread pool
-    #[arg(long)]
-    pool: bool,
-    /// Only these workloads; an unknown name prints all names
-    workloads: Vec<String>,
-}
-
 /// How InnoDB is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rival {
@@ -116,54 +79,6 @@ impl Rival {
                 "--innodb-flush-method=O_DIRECT",
             ],
             Rival::Defaults => &[],
-        }
-    }
-}
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    data: Data,
-    seconds: u64,
-    pairs: Option<usize>,
-    memory_mib: u64,
-    /// Rows of the table that ALTER TABLE copies.
-    alter_rows: u64,
-    /// Tables of the database that is dropped.
-    dropped_tables: u32,
-    /// Rows of the table whose rows are locked.
-    locked_rows: u64,
-    /// Connections share the threads of a pool.
-    pool: bool,
-    /// With the binary log.
-    binlog: bool,
-    /// Syncs are counted, and take so many microseconds longer.
-    sync_delay: Option<u32>,
-}
-
-impl Size {
-    fn of(args: &Args) -> Size {
-        let pick = |given: Option<u64>, full, quick| given.unwrap_or(if args.quick { quick } else { full });
-        Size {
-            data: Data { tables: pick(args.tables, 10, 4), rows: pick(args.rows, 500_000, 20_000) },
-            seconds: pick(args.seconds, 20, 3),
-            pairs: args.pairs.or(args.quick.then_some(2)),
-            memory_mib: pick(args.memory, 2048, 256),
-            alter_rows: if args.quick { 100_000 } else { 1_000_000 },
-            dropped_tables: if args.quick { 100 } else { 1000 },
-            locked_rows: if args.quick { 50_000 } else { 300_000 },
-            pool: args.pool,
-            binlog: args.binlog,
-            sync_delay: args.sync_delay,
-        }
-    }
-
-    /// Returns the ratio that must be reached, and the one that is aimed at.
-    fn limits(&self, workload: &Workload) -> (f64, f64) {
-        match (self.binlog && workload.durable_writes, self.sync_delay) {
-            (false, _) => (workload.must, workload.aim),
-            (true, None | Some(0)) => (1.0, 1.4),
-            (true, Some(_)) => (1.2, 2.0),
         }
     }
 }

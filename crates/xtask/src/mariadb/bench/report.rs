@@ -1,6 +1,6 @@
 //! The figures as a table and as JSON.
 
-use super::Size;
+use super::size::Size;
 use super::stats::{Median, median};
 use super::sysbench::Run;
 use super::workloads::{Kind, Workload};

@@ -1,39 +1,14 @@
 //! Compiles and links the plugin.
 
+use super::compiler::{compiler, sources};
 use super::headers::Headers;
 use super::{layout, make_dir, output, plugin_path, target};
-use crate::checkout::{cargo, root};
+use crate::checkout::cargo;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Warnings that the plugin's own code must not have.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
-
-/// Returns the compiler with everything that any file of the plugin needs.
-///
-/// The installed headers come before those of the source: they have the configuration and the
-/// version of the installed server.
-pub(super) fn compiler(headers: &Headers) -> Command {
-    let mut compiler = Command::new("g++");
-    compiler.args(["-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden"]);
-    compiler.args([
-        "-DMYSQL_DYNAMIC_PLUGIN",
-        "-DHAVE_CONFIG_H",
-        "-DDISABLE_DTRACE",
-        "-DDBUG_OFF",
-        "-DNDEBUG",
-    ]);
-    compiler.arg("-isystem").arg("/usr/include/mariadb/server");
-    for part in ["include", "sql", "wsrep-lib/include", "wsrep-lib/wsrep-API/v26"] {
-        compiler.arg("-isystem").arg(headers.source.join(part));
-    }
-    compiler.arg("-I").arg(sources()).arg("-I").arg(root().join("crates/ffi/include"));
-    compiler
-}
-
-fn sources() -> PathBuf {
-    root().join("mariadb/plugin")
-}
 
 /// Builds the plugin, and returns its path.
 pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {

@@ -7,9 +7,10 @@
 //! class, or the place of a member near its end, as a 32-bit constant: its code must have exactly
 //! that number.
 
+use super::compiler::compiler;
 use super::elf::Elf;
 use super::headers::Headers;
-use super::{compile, output, target, write};
+use super::{output, target, write};
 use std::path::Path;
 
 /// What the probe calls a size, the function of the server that has it as a constant, and what it
@@ -65,7 +66,7 @@ const SERVER: &str = "/usr/sbin/mariadbd";
 pub(super) fn check(headers: &Headers) -> Result<(), String> {
     let (source, object) = (target().join("probe.cc"), target().join("probe.o"));
     write(&source, PROBE)?;
-    let mut compiler = compile::compiler(headers);
+    let mut compiler = compiler(headers);
     // Members are private; only their places are asked for.
     compiler.args(["-fno-access-control", "-Wno-invalid-offsetof", "-c", "-o"]).arg(&object).arg(&source);
     output(&mut compiler)?;

@@ -23,6 +23,7 @@ mod build;
 mod calls;
 mod compare;
 mod compile;
+mod compiler;
 mod cuts;
 mod dumped;
 mod elf;

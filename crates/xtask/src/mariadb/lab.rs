@@ -2,25 +2,27 @@
 //! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
 //! comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is half a server
 //! of MySQL. [`hindered`] gets in the way of collections. [`cost`] measures what one costs.
+//! [`place`] is what all cases have, [`runs`] how they run the program.
 
 mod caching_sha2;
+mod certificates;
 mod cost;
 mod figures;
 mod hindered;
+mod place;
+mod runs;
 
 use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
-use super::server::{self, Server};
+use super::server;
 use super::steps::in_own_directory;
 use super::steps::{Profile, build_program, expect, until};
 use super::{make_dir, output};
+use place::{Lab, start};
+use runs::{collecting, interrupt, refused};
 use std::io::{BufRead, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// A server of a test ends by itself, even if the test is killed.
-const LIFE: Duration = Duration::from_secs(600);
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
@@ -33,7 +35,7 @@ const CASES: [(&str, Case); 21] = [
     ("a server without InnoDB is not said to be well", figures::without_innodb),
     ("a password is asked for in words, and accepted", passwords),
     ("an account with ed25519 is let in", ed25519),
-    ("a certificate is verified", certificates),
+    ("a certificate is verified", certificates::verified),
     ("caching_sha2_password lets in over TLS and under the server's key", caching_sha2::logins),
     ("collect and plot under load, of InnoDB", innodb),
     ("collect and plot under load, of the plugin's database", millpond),
@@ -65,17 +67,6 @@ impl Default for Args {
     }
 }
 
-/// A server, the program, and a directory for what it writes.
-struct Lab<'l> {
-    program: PathBuf,
-    /// Where the server's programs lie; `None` for the installed one with the plugin.
-    base: Option<PathBuf>,
-    server: &'l Server,
-    server_dir: &'l Path,
-    dir: &'l Path,
-    seconds: u64,
-}
-
 /// Runs all cases, in a directory of their own.
 pub(super) fn run_alone(args: &Args) -> Result<(), String> {
     match args.server {
@@ -99,85 +90,6 @@ pub(super) fn run(dir: &Path, args: &Args) -> Result<(), String> {
         Ok(())
     });
     outcome.and(server::stop(&server_dir))
-}
-
-fn start(base: Option<&Path>, dir: &Path, more: &[&str]) -> Result<Server, String> {
-    let options = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--performance-schema=ON"];
-    let options = [&options, more].concat();
-    match base {
-        Some(base) => server::start_release(base, dir, LIFE, &options),
-        None => server::start(dir, LIFE, &options),
-    }
-}
-
-impl Lab<'_> {
-    fn target(&self, user: &str) -> String {
-        format!("mysql://{user}@localhost/?socket={}", self.server.socket.display())
-    }
-
-    /// The program, with no option file and no password of the caller.
-    fn millpond(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(args).env("HOME", self.dir).env_remove("MYSQL_PWD").current_dir(self.dir);
-        command
-    }
-
-    fn ok(&self, args: &[&str]) -> Result<String, String> {
-        output(&mut self.millpond(args))
-    }
-
-    fn sql(&self, text: &str) -> Result<String, String> {
-        let said = output(self.server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
-        Ok(said.trim().to_owned())
-    }
-
-    /// Starts a client that changes rows of a table for some seconds.
-    fn load(&self, engine: &str) -> Result<Child, String> {
-        self.sql(&format!(
-            "CREATE DATABASE IF NOT EXISTS lab; CREATE OR REPLACE TABLE lab.{engine} \
-             (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)) ENGINE={engine}"
-        ))?;
-        let statement = format!(
-            "INSERT INTO lab.{engine} (v) SELECT REPEAT('x', 200) FROM seq_1_to_300; \
-             UPDATE lab.{engine} SET v = REPEAT('y', 200) WHERE id % 7 = 0;"
-        );
-        let mut client = self.server.client();
-        client.args(["--database=lab", "--execute", &statement.repeat(200)]);
-        let quiet = client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        quiet.spawn().map_err(|e| format!("cannot start a client: {e}"))
-    }
-
-    fn stats(&self, name: &str) -> String {
-        std::fs::read_to_string(self.dir.join(name).join("stats.jsonl")).unwrap_or_default()
-    }
-
-    /// Collects under load, draws the collection, and looks for plots.
-    fn collect_and_plot(&self, target: &str, engine: &str, name: &str, plots: &[&str]) -> Result<(), String> {
-        let mut load = self.load(engine)?;
-        let collected = self.ok(&["collect", target, "--out", name, "-l", "3"]);
-        let _ = load.kill();
-        let _ = load.wait();
-        expect("collect", &collected?, "3 samples of")?;
-        let report = format!("{name}-plots");
-        self.ok(&["plot", name, "--out", &report])?;
-        for plot in plots {
-            let file = self.dir.join(&report).join(plot);
-            if !file.exists() {
-                return Err(format!("there is no {}", file.display()));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Runs a command that has to fail, and returns its status and what it says.
-fn refused(command: &mut Command) -> Result<(Option<i32>, String), String> {
-    let out = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    if out.status.success() || said.lines().count() != 1 {
-        return Err(format!("wanted one sentence and a failure, found {:?} and {said:?}", out.status));
-    }
-    Ok((out.status.code(), said))
 }
 
 fn age(lab: &Lab<'_>) -> Result<(), String> {
@@ -305,59 +217,6 @@ fn ed25519(lab: &Lab<'_>) -> Result<(), String> {
     expect("a wrong password", &refused(&mut age("wrong"))?.1, "the password is wrong")
 }
 
-/// Makes a private key and a certificate of it, signed by `authority`, or by itself as an
-/// authority.
-fn certificate(lab: &Lab<'_>, name: &str, authority: Option<&str>) -> Result<(), String> {
-    let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
-    let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
-    openssl.args(["-days", "2", "-subj", &format!("/CN={name}"), "-keyout", &key, "-out", &certificate]);
-    if let Some(authority) = authority {
-        openssl.args(["-CA", &format!("{authority}.pem"), "-CAkey", &format!("{authority}.key")]);
-        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
-    }
-    output(openssl.current_dir(lab.dir))?;
-    // For the user of the server.
-    output(Command::new("chmod").arg("a+r").arg(lab.dir.join(&key))).map(drop)
-}
-
-fn certificates(lab: &Lab<'_>) -> Result<(), String> {
-    certificate(lab, "authority", None)?;
-    certificate(lab, "other", None)?;
-    certificate(lab, "server", Some("authority"))?;
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = free.map_err(|e| format!("no port is free: {e}"))?.port();
-    let file = |name: &str| lab.dir.join(name).display().to_string();
-    let dir = lab.dir.join("tls");
-    let (certificate, key) = (file("server.pem"), file("server.key"));
-    let options = [
-        "--skip-networking=0",
-        "--bind-address=127.0.0.1",
-        &format!("--port={port}"),
-        &format!("--ssl-cert={certificate}"),
-        &format!("--ssl-key={key}"),
-    ];
-    let server = start(lab.base.as_deref(), &dir, &options)?;
-    let user = "CREATE USER safe@'%' IDENTIFIED BY 'right' REQUIRE SSL";
-    let outcome = output(server.client().args(["--execute", user])).and_then(|_| {
-        let age = |host: &str, tls: &str| {
-            let mut command = lab.millpond(&["age", &format!("mysql://safe@{host}:{port}/{tls}")]);
-            command.env("MYSQL_PWD", "right");
-            command
-        };
-        let trusted = format!("?ca={}", file("authority.pem"));
-        expect("a good certificate", &output(&mut age("localhost", &trusted))?, "checkpoint age")?;
-        let doubt = "does not convince";
-        let unknown = format!("?ca={}", file("other.pem"));
-        expect("another authority", &refused(&mut age("localhost", &unknown))?.1, doubt)?;
-        expect("no authority", &refused(&mut age("localhost", "?tls=verify"))?.1, doubt)?;
-        expect("another name", &refused(&mut age("127.0.0.1", &trusted))?.1, doubt)?;
-        expect("no encryption", &refused(&mut age("localhost", ""))?.1, "does not let the user safe in")
-    });
-    outcome.and(server::stop(&dir))
-}
-
 fn innodb(lab: &Lab<'_>) -> Result<(), String> {
     lab.sql("SET GLOBAL innodb_monitor_enable = 'module_buffer'")?;
     let plots = ["index.html", "checkpoint-age.svg", "buffer-pool.svg", "log-an-hour.svg", "rows.svg"];
@@ -393,25 +252,6 @@ fn live(lab: &Lab<'_>) -> Result<(), String> {
     expect("trace-fsync", &trace, "ib_logfile0")?;
     expect("trace-fsync", &trace, "for each sync")?;
     expect("explain", &lab.ok(&["explain", "innodb_io_capacity"])?, "innodb_io_capacity")
-}
-
-/// Starts a collection of a target, and waits until it has a sample.
-fn collecting(lab: &Lab<'_>, target: &str, name: &str) -> Result<Child, String> {
-    let mut command = lab.millpond(&["collect", target, "--out", name]);
-    let quiet = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let child = quiet.spawn().map_err(|e| format!("cannot start the program: {e}"))?;
-    until("a first sample", || lab.stats(name).contains("\"values\""))?;
-    Ok(child)
-}
-
-/// Sends a signal as Ctrl-C does, and returns what the program says in the end.
-fn interrupt(child: Child) -> Result<String, String> {
-    output(Command::new("kill").args(["-INT", &child.id().to_string()]))?;
-    let out = child.wait_with_output().map_err(|e| e.to_string())?;
-    if !out.status.success() {
-        return Err(format!("ended with {}", out.status));
-    }
-    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 fn restart(lab: &Lab<'_>) -> Result<(), String> {

@@ -4,7 +4,9 @@
 //!
 //! Hashes and keys come from the program `openssl`; over TLS it stands between the client and here.
 
-use super::{Lab, certificate, refused};
+use super::certificates::certificate;
+use super::place::Lab;
+use super::runs::refused;
 use crate::mariadb::output;
 use crate::mariadb::steps::expect;
 use std::io::{Read, Write};

@@ -1,7 +1,8 @@
 //! What a collection costs: statements of the server, CPU of the program; and what the flight
 //! recorder of a database costs.
 
-use super::{Lab, collecting, interrupt};
+use super::place::Lab;
+use super::runs::{collecting, interrupt};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

@@ -1,8 +1,10 @@
 //! What figures mean, against a second source: the server's own text of its state, and the load's
 //! own count.
 
-use super::{LIFE, Lab, expect, refused};
+use super::place::{LIFE, Lab};
+use super::runs::refused;
 use crate::mariadb::server;
+use crate::mariadb::steps::expect;
 use std::collections::BTreeMap;
 
 /// Figures by name.

@@ -4,7 +4,8 @@
 
 use super::super::output;
 use super::super::steps::{expect, until};
-use super::{Lab, collecting, interrupt, refused};
+use super::place::Lab;
+use super::runs::{collecting, interrupt, refused};
 use crate::checkout::{cargo_program, root};
 use std::io::Write;
 use std::process::{Command, Stdio};

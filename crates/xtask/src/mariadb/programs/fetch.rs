@@ -5,7 +5,7 @@
 //! installed into a virtual environment, `sources.txt` the source packages that have the tests. The
 //! index is the one that pip is set up for.
 
-use super::list_dir;
+use super::lists::list_dir;
 use crate::mariadb::packages::install;
 use crate::mariadb::{make_dir, output, target, write};
 use std::fs::read_to_string;

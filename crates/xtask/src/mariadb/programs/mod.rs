@@ -8,57 +8,24 @@
 //! compared, because a clock or the length of a path decides how they end.
 
 mod fetch;
+mod lists;
+mod options;
 mod outcomes;
 mod run;
 mod units;
 
 use super::listed::{Listed, Standing};
-use super::share::share;
 use super::{make_dir, target};
-use crate::checkout::root;
 use fetch::Answer;
+use lists::list_dir;
+pub(crate) use options::Options;
 use outcomes::Outcomes;
+use run::{ENGINES, kept};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use units::{Program, Unit};
-
-/// The engines, the oracle first.
-const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
-
-/// What to run.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Only these: sqlalchemy, django, a test file of SQLAlchemy or an app of Django's tests
-    only: Vec<String>,
-    /// Only a share of the files and apps, N/M, without slow ones
-    #[arg(long, value_parser = share)]
-    share: Option<(u64, u64)>,
-    /// Which share
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Without a package index, run nothing and succeed
-    #[arg(long)]
-    if_reached: bool,
-    /// Pin the differences of the tests that are listed in `differs`
-    #[arg(long)]
-    pin: bool,
-    /// Run nothing: compare once more how the tests ended when they ran last
-    #[arg(long)]
-    again: bool,
-}
 
 /// How the tests of each program ended, by its name, with one engine.
 type OfEngine = BTreeMap<&'static str, Outcomes>;
-
-/// Returns the directory of the lists.
-fn list_dir() -> PathBuf {
-    root().join("mariadb/programs")
-}
-
-/// Returns the file that keeps how a program's tests ended with an engine.
-fn kept(program: Program, engine: &str) -> PathBuf {
-    target().join("programs-kept").join(format!("{}-{engine}", program.name()))
-}
 
 /// Runs the tests and compares.
 pub(super) fn run(options: &Options) -> Result<(), String> {
@@ -80,7 +47,7 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
 
 /// Reads how the tests of the chosen units ended with an engine.
 fn read(chosen: &[Unit], engine: &str) -> Result<OfEngine, String> {
-    let list = units::read("left-out")?;
+    let list = lists::read("left-out")?;
     let left_out = left_out(&list)?;
     let mut all = OfEngine::new();
     for program in Program::of(chosen) {
@@ -169,7 +136,7 @@ mod tests {
     #[test]
     fn each_line_of_a_list_names_a_program_and_a_test() {
         let listed = Listed::read(&list_dir()).unwrap();
-        let text = units::read("left-out").unwrap();
+        let text = lists::read("left-out").unwrap();
         let left_out = left_out(&text).unwrap();
         assert!(listed.names().all(|name| !left_out.contains(name)));
         for name in listed.names().chain(left_out) {

@@ -1,15 +1,18 @@
 //! Runs the programs' tests with both engines at the same time, each with a server of its own.
 
 use super::fetch::Fetched;
+use super::lists::list_dir;
 use super::units::{Program, Unit};
-use super::{ENGINES, kept, list_dir};
 use crate::mariadb::server::{self, Server};
 use crate::mariadb::tree::place;
-use crate::mariadb::{make_dir, output};
+use crate::mariadb::{make_dir, output, target};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+/// The engines, the oracle first.
+pub(super) const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
 
 /// The longest time of one program's tests. The servers end by themselves after both programs.
 const PATIENCE: Duration = Duration::from_secs(3 * 3600);
@@ -162,6 +165,11 @@ fn name_engine(path: &Path, engine: &str) -> Result<(), String> {
         std::fs::write(path, named).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Returns the file that keeps how a program's tests ended with an engine.
+pub(super) fn kept(program: Program, engine: &str) -> PathBuf {
+    target().join("programs-kept").join(format!("{}-{engine}", program.name()))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! run.
 
 use super::super::share::hash;
-use super::Options;
 use super::fetch::Fetched;
-use super::list_dir;
+use super::lists::read;
+use super::options::Options;
 use std::path::{Path, PathBuf};
 
 /// A program.
@@ -80,12 +80,6 @@ pub(super) fn all(fetched: &Fetched) -> Result<Vec<Unit>, String> {
         }
     }
     Ok(units)
-}
-
-/// Returns the text of a list.
-pub(super) fn read(list: &str) -> Result<String, String> {
-    let file = list_dir().join(list);
-    std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))
 }
 
 /// Collects the test files of a directory and those below it.

@@ -2,7 +2,8 @@
 //! and what both tell of its status and settings must have the same name, type and labels. So a
 //! dashboard or an alert that was written for one works with the other.
 
-use super::{Serving, http};
+use super::http;
+use super::serving::Serving;
 use crate::mariadb::server::Server;
 use crate::mariadb::steps::until;
 use crate::mariadb::{output, packages};

@@ -1,7 +1,8 @@
 //! A real Prometheus that scrapes `millpond serve`: every expression of the dashboard for Grafana
 //! gives series, and promtool tests the rules of the alerts.
 
-use super::{Serving, http};
+use super::http;
+use super::serving::Serving;
 use crate::checkout::root;
 use crate::mariadb::steps::until;
 use crate::mariadb::{make_dir, output, packages, write};

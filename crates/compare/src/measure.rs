@@ -51,7 +51,7 @@ fn thread(
     let mut random = Random::new(seed);
     let mut part = ThreadResult { latency: histogram(), per_second: Vec::new() };
     let steps = match work {
-        Work::Load => rows.div_ceil(crate::work::LOAD_BATCH),
+        Work::Load => rows.div_ceil(crate::peer::LOAD_BATCH),
         Work::Bulk => 1,
         _ => u64::MAX,
     };

@@ -2,7 +2,6 @@
 //! operations of one thread.
 
 use crate::random::VALUE_BYTES;
-use crate::work::LOAD_BATCH;
 use std::path::Path;
 
 /// Any error of a peer; shown as it is.
@@ -15,6 +14,9 @@ pub type Key = [u8; 8];
 
 /// The value of a row.
 pub type Value = [u8; VALUE_BYTES];
+
+/// Rows of a transaction of the load.
+pub const LOAD_BATCH: u64 = 10_000;
 
 /// Returns the key of row `n`.
 pub fn key(n: u64) -> Key {

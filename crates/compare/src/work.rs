@@ -1,6 +1,6 @@
 //! The kinds of work, their threads, and one step of each.
 
-use crate::peer::{PeerKind, Promise, Result, Session, Write, key};
+use crate::peer::{LOAD_BATCH, PeerKind, Promise, Result, Session, Write, key};
 use crate::random::{Random, VALUE_BYTES, digest};
 use std::hint::black_box;
 
@@ -29,8 +29,6 @@ pub enum Work {
     Size,
 }
 
-/// Rows of a transaction of the load.
-pub const LOAD_BATCH: u64 = 10_000;
 /// Rows of a scan, and reads of a transaction of [`Work::PointReads100`].
 pub const MANY: usize = 100;
 /// Commits in flight in [`Work::Async`].

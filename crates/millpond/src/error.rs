@@ -277,6 +277,17 @@ impl Poison {
         poisoned
     }
 
+    /// Poisons the database with the error, unless the error may pass. Returns the error that the
+    /// caller gets.
+    pub(crate) fn fatal(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.set(error) }
+    }
+
+    /// Goes on after an error that may pass. Any other poisons the database.
+    pub(crate) fn pass_over(&self, error: Error) -> Result {
+        if error.may_pass() { Ok(()) } else { Err(self.set(error)) }
+    }
+
     /// Returns the first fatal error.
     pub(crate) fn first(&self) -> Option<Error> {
         self.first.lock().clone()

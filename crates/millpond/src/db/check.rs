@@ -73,7 +73,7 @@ pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
     }
     let mut report = check.report;
     report.problems.extend(core.engine.txns.unreadable_sentences(QUARANTINED_SHOWN_MAX));
-    report.notes.extend(note_on_torn_pages(core.engine.protection()).map(str::to_owned));
+    report.notes.extend(note_on_torn_pages(core.engine.switches().protection()).map(str::to_owned));
     Ok(report)
 }
 

@@ -195,7 +195,7 @@ impl Db {
     /// system such as tmpfs.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.core.engine.is_durable()
+        self.core.engine.switches().is_durable()
     }
 
     fn table(&self, entry: Arc<crate::catalog::CatalogEntry>) -> Table {

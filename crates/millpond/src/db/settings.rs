@@ -21,7 +21,7 @@ impl Db {
     /// [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_redo_capacity(bytes)
+        self.core.engine.switches().set_redo_capacity(bytes)
     }
 
     /// Sets how long recovery after a crash may take, as
@@ -40,7 +40,7 @@ impl Db {
     /// [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_recovery_target(&self, target: Duration) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_recovery_target(target)
+        self.core.engine.switches().set_recovery_target(target)
     }
 
     /// Gives the buffer pool another size, bytes, while all threads go on. A growth is done when
@@ -69,7 +69,7 @@ impl Db {
     /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_buffer_pool_bytes(&self, bytes: u64) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_pool_bytes(bytes)
+        self.core.engine.switches().set_pool_bytes(bytes)
     }
 
     /// Sets how much memory the locks of rows and ranges may take, as
@@ -89,7 +89,7 @@ impl Db {
     /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_lock_memory_bytes(&self, bytes: Option<u64>) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_lock_memory(bytes)
+        self.core.engine.switches().set_lock_memory(bytes)
     }
 
     /// Returns how much memory the locks of rows and ranges may take, bytes.
@@ -120,7 +120,7 @@ impl Db {
     /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_doublewrite(&self, doublewrite: Doublewrite) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_doublewrite(doublewrite)
+        self.core.engine.switches().set_doublewrite(doublewrite)
     }
 
     /// Moves the redo log to another directory while all threads go on. The directory must exist
@@ -160,7 +160,7 @@ impl Db {
     /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn set_redo_dir(&self, dir: impl AsRef<Path>) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_redo_dir(dir.as_ref())
+        self.core.engine.switches().set_redo_dir(dir.as_ref())
     }
 
     /// Moves the doublewrite to another directory while all threads go on, as
@@ -172,7 +172,7 @@ impl Db {
     /// Those of [`Db::set_redo_dir`].
     pub fn set_doublewrite_dir(&self, dir: impl AsRef<Path>) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_doublewrite_dir(dir.as_ref())
+        self.core.engine.switches().set_doublewrite_dir(dir.as_ref())
     }
 
     /// Returns the directory in which files of the redo log are made.
@@ -190,7 +190,11 @@ impl Db {
 
     fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
         // In a child made by fork the mutex of a move may be locked for ever.
-        if self.core.gate.is_in_child() { Default::default() } else { self.core.engine.redo_dirs() }
+        if self.core.gate.is_in_child() {
+            Default::default()
+        } else {
+            self.core.engine.switches().redo_dirs()
+        }
     }
 
     /// Returns the directory of the doublewrite.
@@ -199,13 +203,13 @@ impl Db {
         if self.core.gate.is_in_child() {
             return PathBuf::new();
         }
-        self.core.engine.doublewrite_dir()
+        self.core.engine.switches().doublewrite_dir()
     }
 
     /// Gives the buffer pool so many frames, which may be fewer than users can choose.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn set_frames(&self, frames: usize) -> Result<()> {
         let _inside = self.core.enter()?;
-        self.core.engine.set_frames(frames)
+        self.core.engine.switches().set_frames(frames)
     }
 }

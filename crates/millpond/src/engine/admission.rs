@@ -1,7 +1,7 @@
-//! Admission (flow control, throttling): the only place that delays a writer (Fl6). Every row
-//! operation asks here before its mini-transaction, with no latch held. Rollback and purge ask too,
-//! with limits of their own (`undo_admission`). Commits do not ask. The redo between the hard mark
-//! and the capacity is for commits and for operations that were already admitted.
+//! Admission (flow control, throttling): where a writer pays for cleaning that is behind (Fl6).
+//! Every row operation asks here before its mini-transaction, with no latch held. Rollback and
+//! purge ask too, with limits of their own (`undo_admission`). Commits do not ask. The redo between
+//! the hard mark and the capacity is for commits and for operations that were already admitted.
 //!
 //! Below the soft mark this costs two relaxed loads. If the log needs more files, the cleaner is
 //! told as well. Above the soft mark an operation pays for its redo with time, and waits for its

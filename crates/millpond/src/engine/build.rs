@@ -1,17 +1,16 @@
 //! Building the engine over adopted files: log, pool, space, transactions, and what the background
 //! threads share. Nothing is read or written yet, and no thread runs.
 
+use super::admission::Admission;
 use super::adopt::{Adopted, Recovery};
-use super::capacity::capacity_near;
+use super::calls::ActiveCalls;
+use super::capacity::{Capacity, capacity_near};
 use super::catch_up::CatchUp;
-use super::moving::Moves;
+use super::core::Engine;
 use super::opening::Opening;
-use super::pool_size::{self, PoolSize};
-use super::progress_file::ProgressFile;
-use super::replaying::Replaying;
+use super::parts::{Ground, Parts};
+use super::pool_size;
 use super::roster::{Roster, Worker};
-use super::writers::PageWriters;
-use super::{ActiveCalls, Admission, Capacity, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -21,7 +20,6 @@ use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
-use crate::recorder::Recorder;
 use crate::recover::apply::replay_memory;
 use crate::recover::hook::RedoHook;
 use crate::recover::pending::{LastRun, Pending};
@@ -29,9 +27,7 @@ use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
-use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, ProcessMark};
-use pace::heap_trim::HeapTrim;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::File;
@@ -42,17 +38,6 @@ fn redo_capacity(options: &Options, root: &Root, log: &Log) -> u64 {
     options.redo_capacity_bytes.unwrap_or_else(|| {
         let have = log.segments().count() * segment_bytes;
         capacity_near(have, options.recovery_target, root.replay_rate, segment_bytes)
-    })
-}
-
-/// Returns the flight recorder of a database that has files, unless it is switched off.
-fn recorder(opening: &Opening<'_>, db_id: u64) -> Option<Mutex<Recorder>> {
-    let Opening { context, paths, options, unlatched, .. } = opening;
-    let wanted =
-        !options.recorder_interval.is_zero() && !unlatched.disk.is_ephemeral() && !options.tuning.no_threads;
-    wanted.then(|| {
-        let interval = options.recorder_interval;
-        Mutex::new(Recorder::new(unlatched, &paths.dir, db_id, interval, &context.metrics))
     })
 }
 
@@ -67,7 +52,7 @@ pub(super) fn build(
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { context, paths, cached, options, opened_us, unlatched } = opening;
+    let Opening { context, paths, options, unlatched, .. } = opening;
     let locks = Arc::new(Mutex::new(adopted.locks));
     let Context { vfs, poison, .. } = context;
     let Adopted { root_file, root, start, segments, pages, doublewrite, reserve, stale, .. } = adopted;
@@ -97,36 +82,25 @@ pub(super) fn build(
     txns.locks.set_bytes_most(options.lock_memory_bytes.unwrap_or(txns.limits.locks));
     let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
     let root_now = (root_file, root.clone(), options.doublewrite.is_off());
-    let shared = Arc::new(Shared {
-        flusher: Flusher::new(context, &log, pool, files, doublewrite, options),
-        switching: Mutex::new(()),
-        moves: Moves::new((vfs, unlatched), paths, root.db_id, cached, &locks),
-        innodb: options.law.innodb(),
-        writers: PageWriters::default(),
-        has_writers: !options.tuning.no_threads || options.tuning.writers_by_hand,
-        checkpointer: Checkpointer::new(context, &log, pool, root_now, unfinished),
-        admission,
-        capacity: Capacity::new(redo_capacity, target, (tail.end, tail.end.since(root.checkpoint))),
-        pool_size: PoolSize::new(opening.pool_bytes()),
-        reserve,
-        replaying: Replaying::default(),
-        progress: ProgressFile::new(unlatched, &paths.dir, options),
-        clock: Arc::clone(&vfs.clock),
-        calls: ActiveCalls::default(),
-        active_threads: AtomicU64::new(0),
-        opened_us: *opened_us,
-        heap_trim: Mutex::new(HeapTrim::new(recovery_bytes)),
-        hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
-        recorder: recorder(opening, root.db_id),
-        head_bytes: options.tuning.head_bytes,
-        replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
-        poison: Arc::clone(poison),
-        roster,
+    let capacity = Capacity::new(redo_capacity, target, (tail.end, redo_bytes));
+    let ground = Ground {
+        opening,
+        roster: Arc::new(roster),
+        flusher: Arc::new(Flusher::new(context, &log, pool, files, doublewrite, options)),
+        checkpointer: Arc::new(Checkpointer::new(context, &log, pool, root_now, unfinished)),
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
-    });
+        admission: Arc::clone(&admission),
+        reserve,
+        locks: Arc::clone(&locks),
+        db_id: root.db_id,
+        needs_checkpoint,
+    };
+    let calls = ActiveCalls::default();
+    let parts = Arc::new(Parts::build(&ground, &calls, capacity, recovery_bytes));
     let (ephemeral, process) = (vfs.disk.is_ephemeral(), ProcessMark::here());
-    let engine = Engine { store, txns, ephemeral, shared, locks, process };
+    let poison = Arc::clone(poison);
+    let engine = Engine { store, txns, ephemeral, calls, admission, poison, parts, locks, process };
     Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))
 }
 

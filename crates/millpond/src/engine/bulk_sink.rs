@@ -1,23 +1,23 @@
 //! What a bulk load asks of the engine: admission of its redo, and writes of its pages.
 
-use super::Engine;
+use super::core::Engine;
 use crate::btree::{BulkSink, PageBatch};
 use crate::duty;
 use crate::error::Result;
 
 impl BulkSink for Engine {
     fn admit(&self, redo_bytes: usize) -> Result {
-        self.shared.admission.admit(redo_bytes as u64).map(drop)
+        self.admission.admit(redo_bytes as u64).map(drop)
     }
 
     fn batch_pages(&self) -> usize {
-        self.shared.flusher.batch_pages()
+        self.parts.flusher.batch_pages()
     }
 
     fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
         let _asked = duty::page_writes();
         let (pages, images) = batch.parts();
-        self.shared.flusher.write_new(pages, images)?;
+        self.parts.flusher.write_new(pages, images)?;
         batch.pages.clear();
         Ok(batch)
     }

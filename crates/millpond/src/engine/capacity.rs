@@ -1,38 +1,13 @@
-//! The redo capacity: how many segment files the log may have, and how many it has (Lo8, Promise
-//! 3). The rules are `pace::capacity` and `pace::segments`.
+//! The redo capacity: how many segment files the log may have (Lo8, Promise 3). The rules are
+//! `pace::capacity` and `pace::segments`; [`super::log_size`] makes and removes the files.
 
-use super::admission::Asker;
-use super::{Shared, Worker};
-use crate::error::{Error, Result};
 use crate::log::segment::Segments;
-use crate::options::check_recovery_target;
-use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use metrics::M;
 use pace::capacity::{self, CapacityChange};
-use pace::innodb::points;
-use pace::segments::{self, SegmentStep};
-use pace::thresholds::{Thresholds, thresholds};
+use pace::segments;
 use std::time::Duration;
-
-/// Time from a growth that found no space to the next try.
-const TRY_AGAIN_US: u64 = 10_000_000;
-
-/// The most files that one step of the cleaner makes for a short log. For a longer log it is an
-/// eighth of the files that exist.
-const FILES_PER_STEP: u64 = 4;
-
-/// A log that is made longer at once pauses so many times as long as it took to make a file.
-const PAUSE_PER_FILE: u64 = 3;
-/// No such pause is longer, microseconds.
-const PAUSE_US_MAX: u64 = 200_000;
-
-/// A database that writes no more than this is idle, bytes of redo a second.
-const IDLE_BYTES_PER_S: u64 = 1 << 20;
-/// After a shrink under load the files that are left hold at least the redo of this many seconds.
-const KEPT_SECONDS: u64 = 2;
 
 /// The size that the redo log may have.
 #[derive(Debug)]
@@ -45,17 +20,10 @@ pub(super) struct Capacity {
     follows_target: AtomicBool,
     /// The longest log that helps, bytes. It counts while the size follows from a target.
     helpful: AtomicU64,
-    /// No growth before this time, because the disk was full.
-    no_growth_until_us: AtomicU64,
-    /// The number of roots that had been written when there was no space for the reserve.
-    reserve_failed_at: AtomicU64,
     /// Where the log of the last run ended, and how much redo it held. Until the checkpoint has
     /// passed that end, the log may be this much longer, so that writers do not wait because of
     /// recovered redo (Re4).
     recovered: (Lsn, u64),
-    /// While files are being removed: how many stay at least. Admission counts no more.
-    staying: AtomicU64,
-    pub(super) changing: Mutex<()>,
 }
 
 impl Capacity {
@@ -65,23 +33,24 @@ impl Capacity {
             target: Mutex::new(target),
             follows_target: AtomicBool::new(target.is_some()),
             helpful: AtomicU64::new(u64::MAX),
-            no_growth_until_us: AtomicU64::new(0),
-            reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
-            staying: AtomicU64::new(u64::MAX),
-            changing: Mutex::new(()),
         }
     }
 
     /// Sets another size. Files are made and removed as needed.
-    fn set(&self, bytes: u64) {
+    pub(super) fn set(&self, bytes: u64) {
         self.configured.store(bytes, Ordering::Relaxed);
     }
 
     /// Sets or removes the target. The caller sets the size that follows.
-    fn set_target(&self, target: Option<Duration>) {
+    pub(super) fn set_target(&self, target: Option<Duration>) {
         self.follows_target.store(target.is_some(), Ordering::Relaxed);
         *self.target.lock() = target;
+    }
+
+    /// Returns the target; `None` if the user has set the size.
+    pub(super) fn target(&self) -> Option<Duration> {
+        *self.target.lock()
     }
 
     /// Returns the configured size: bytes of log blocks that the segments may hold.
@@ -95,11 +64,11 @@ impl Capacity {
     }
 
     /// Whether the log holds redo of the last run, for a checkpoint at `checkpoint`.
-    fn has_recovered(&self, checkpoint: Lsn) -> bool {
+    pub(super) fn has_recovered(&self, checkpoint: Lsn) -> bool {
         checkpoint < self.recovered.0
     }
 
-    fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
+    pub(super) fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
         let follows = self.follows_target.load(Ordering::Relaxed);
         let helpful = if follows { self.helpful.load(Ordering::Relaxed) } else { u64::MAX };
         let allowed = segments::files(self.configured().min(helpful), segments.block_bytes());
@@ -108,17 +77,8 @@ impl Capacity {
     }
 }
 
-/// Redo that the log can hold, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RedoRoom {
-    /// In the files that exist. Admission uses this.
-    pub(super) existing: u64,
-    /// In as many files as are allowed. Cleaning uses this, because files are made as needed.
-    pub(super) allowed: u64,
-}
-
 /// Returns the redo capacity with which recovery takes no longer than `target`.
-fn capacity_by_target(target: Duration, replay_rate: u64, segment_bytes: u64) -> u64 {
+pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, segment_bytes: u64) -> u64 {
     let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
     capacity::wanted(target_us, replay_rate, segment_bytes)
 }
@@ -131,259 +91,5 @@ pub(super) fn capacity_near(have: u64, target: Duration, replay_rate: u64, segme
         CapacityChange::Keep => have,
         // Files are made as they are needed, so the whole growth is allowed at once.
         CapacityChange::Grow(_) | CapacityChange::Shrink(_) => wanted,
-    }
-}
-
-impl Shared {
-    /// Returns how many files exist and how many are allowed, for a checkpoint at `checkpoint`.
-    fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
-        let segments = self.store.log.segments();
-        let (have, most) = (segments.count(), self.capacity.max_files(segments, checkpoint));
-        let full = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
-        (have, if full { most.min(have) } else { most })
-    }
-
-    /// Returns how much redo the log can hold.
-    pub(super) fn redo_room(&self, now_us: u64) -> RedoRoom {
-        let payload = self.store.log.segments().shape().payload_bytes();
-        let (have, most) = self.files(now_us, self.checkpointer.lsn());
-        RedoRoom {
-            existing: segments::redo_bytes(have, payload),
-            allowed: segments::redo_bytes(most, payload),
-        }
-    }
-
-    /// Gives admission the marks that follow from the files that exist.
-    ///
-    /// A file below the checkpoint is no room before it is recycled. Any thread may take a
-    /// checkpoint, and only the cleaner recycles, some time later. If the machine is busy, that is
-    /// time enough for writers to fill the log.
-    pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
-        let (segments, threads) = (self.store.log.segments(), self.threads());
-        let payload = segments.shape().payload_bytes();
-        self.admission.set_marks(self.checkpointer.lsn(), |checkpoint| {
-            let (have, most) = self.files(now_us, checkpoint);
-            let usable = if planted(Bug::FilesBelowCounted) { have } else { segments.count_from(checkpoint) };
-            let usable = usable.min(self.capacity.staying.load(Ordering::Relaxed));
-            let mut marks = thresholds(segments::redo_bytes(usable, payload), threads);
-            // While cleaning is held back, the age is meant to grow.
-            marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
-            base::verify!(
-                checkpoint.0 + marks.capacity <= segments.end().0,
-                "admission would let in {} bytes from {checkpoint} on, and the files end at {}",
-                marks.capacity,
-                segments.end()
-            );
-            let marks = self.marks_by_law(marks, segments::redo_bytes(most, payload));
-            (marks, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
-        })
-    }
-
-    /// Returns the marks that the law has for a log of `log_bytes`, from Millpond's.
-    pub(super) fn marks_by_law(&self, own: Thresholds, log_bytes: u64) -> Thresholds {
-        self.innodb.map_or(own, |law| points::marks(law.server, own, log_bytes))
-    }
-
-    /// Makes the files that every log needs. If the disk has no space for them, the files of a log
-    /// at rest are enough: admission adapts to the files that exist.
-    pub(super) fn make_first_files(&self) -> Result {
-        let log = &self.store.log;
-        match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
-            Err(Error::DiskFull { .. }) if log.segments().count() >= segments::FILES_AT_REST => Ok(()),
-            made => made,
-        }
-    }
-
-    /// Takes the reserve again after it was spent while the disk was full.
-    fn refill_reserve(&self, now_us: u64) -> Result {
-        // While writers wait for the reserve, its space comes from files that are removed with a
-        // root, so it is tried after each root.
-        let at = self.store.metrics.get(M::Checkpoints);
-        let is_early = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
-        if is_early
-            && (at == self.capacity.reserve_failed_at.load(Ordering::Relaxed) || !self.reserve_is_spent())
-        {
-            return Ok(());
-        }
-        match self.reserve.hold() {
-            Err(error) if error.may_pass() => {
-                self.capacity.reserve_failed_at.store(at, Ordering::Relaxed);
-                self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
-                Ok(())
-            }
-            held => held.map_err(|error| self.poison.set(error)),
-        }
-    }
-
-    /// Makes or removes segment files as `pace::segments` says, and tells admission after each.
-    pub(super) fn adjust_files(&self, now_us: u64) -> Result {
-        // While the capacity is being changed, the old one no longer counts.
-        let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
-        self.refill_reserve(now_us)?;
-        let log = &self.store.log;
-        let segments = log.segments();
-        let have = segments.count();
-        for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
-            // Writers go on meanwhile, so each file is decided anew.
-            let checkpoint = self.checkpointer.lsn();
-            let age = log.reserved_lsn().since(checkpoint);
-            let most = self.capacity.max_files(segments, checkpoint);
-            let replaying = self.capacity.has_recovered(checkpoint);
-            match segments::step(segments.count(), most, age, segments.shape().payload_bytes(), replaying) {
-                SegmentStep::Keep => break,
-                // The log must not use what is left of the reserve.
-                SegmentStep::Make(_) if self.reserve_is_spent() => break,
-                SegmentStep::Make(_) if now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed) => {
-                    break;
-                }
-                SegmentStep::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
-                    Ok(()) => {}
-                    Err((_, error)) if error.may_pass() => {
-                        self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
-                        break;
-                    }
-                    Err((_, error)) => return Err(self.poison.set(error)),
-                },
-                SegmentStep::Shrink(files) => {
-                    self.shrink_to(files)?;
-                    break;
-                }
-            }
-            self.update_marks(now_us);
-        }
-        Ok(())
-    }
-
-    /// Removes files without redo while there are more than `files`. REQUIRES: no other thread
-    /// changes the capacity.
-    fn shrink_to(&self, mut files: u64) -> Result {
-        let log = &self.store.log;
-        let segments = log.segments();
-        // Before the first file goes, the redo of new operations must fit in the files that stay.
-        // What was admitted until then decides how many these are.
-        if !planted(Bug::ShrunkBeforeMarks) {
-            self.capacity.staying.store(files, Ordering::Relaxed);
-            self.update_marks(self.clock.now_us());
-        }
-        if !planted(Bug::LogShrunkTooFar) {
-            let age = log.reserved_lsn().since(self.checkpointer.lsn());
-            files = files.max(segments::needed(age, segments.shape().payload_bytes()));
-        }
-        let removed = segments
-            .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
-            .map_err(|error| self.poison.set(error));
-        // A file below the checkpoint that stays is room at once. If it cannot be opened now, the
-        // cleaner tries again.
-        let recycled = removed.and_then(|()| {
-            let below = segments.recycle_below(self.checkpointer.lsn());
-            below
-                .map(drop)
-                .or_else(|error| if error.may_pass() { Ok(()) } else { Err(self.poison.set(error)) })
-        });
-        self.check_room();
-        self.capacity.staying.store(u64::MAX, Ordering::Relaxed);
-        self.update_marks(self.clock.now_us());
-        recycled
-    }
-
-    /// Checks that what admission lets in fits in the files that exist. Otherwise a flush has to
-    /// make a file, and if the disk is full then, that stops the database.
-    fn check_room(&self) {
-        let (room, files) = (self.admission.end_of_room(), self.store.log.segments().end());
-        base::verify!(room <= files, "admission lets in redo up to {room}, and the files end at {files}");
-    }
-
-    /// Gives disk space back that the next seconds do not need, if `redo_bytes_per_s` of redo are
-    /// being written: log files without redo, and, if the database is idle, unused space at the end
-    /// of `pages`. Both grow again when writers need them.
-    pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
-        if redo_bytes_per_s <= IDLE_BYTES_PER_S {
-            self.store.space.trim()?;
-        }
-        let _changing = self.capacity.changing.lock();
-        // Growth of `pages` is stopped: it may have decided while the log's files existed, and must
-        // not take the space that one of them leaves.
-        let _stopped = self.store.space.growth_stopped();
-        let log = &self.store.log;
-        let payload = log.segments().shape().payload_bytes();
-        let age = log.reserved_lsn().since(self.checkpointer.lsn());
-        let soon = age + redo_bytes_per_s * KEPT_SECONDS;
-        if planted(Bug::LogShrunkTooFar) {
-            return self.shrink_to(1);
-        }
-        self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))
-    }
-
-    /// Changes the capacity. A growth is done now, so a full disk is reported at once and the old
-    /// size stays. A smaller log loses its files as the checkpoint moves.
-    pub(super) fn set_redo_capacity(&self, bytes: u64) -> Result {
-        let _changing = self.capacity.changing.lock();
-        self.poison.check()?;
-        let log = &self.store.log;
-        let segments = log.segments();
-        let least = segments::FILES_MIN * segments.block_bytes();
-        if bytes < least {
-            return Err(Error::Misuse(format!(
-                "a redo capacity of {bytes} bytes: at least {least} are needed"
-            )));
-        }
-        let (have, wanted) = (segments.count(), segments::files(bytes, segments.block_bytes()));
-        if wanted > have
-            && let Err((made, error)) = self.make_calmly(wanted - have)
-        {
-            if !error.may_pass() {
-                return Err(self.poison.set(error));
-            }
-            // The new files are empty, and others may need the space.
-            let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
-            self.shrink_to(back)?;
-            return Err(error);
-        }
-        self.capacity.set_target(None);
-        self.capacity.set(bytes);
-        self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
-        self.roster.wake(Worker::Cleaner);
-        Ok(())
-    }
-
-    /// Makes so many files. A new file is written as fast as the device can, and commits wait for
-    /// the same device: so after each file there is a pause, unless no other thread is in a call.
-    /// An error comes with the number of files that were made.
-    fn make_calmly(&self, count: u64) -> Result<(), (u64, Error)> {
-        let log = &self.store.log;
-        for made in 0..count {
-            let begun = self.clock.now_us();
-            log.segments().make_more(1, log.reserved_lsn()).map_err(|(_, error)| (made, error))?;
-            let took_us = self.clock.now_us().saturating_sub(begun);
-            // The caller is one of them.
-            if self.threads_in_calls() > 1 && made + 1 < count {
-                let pause_us = took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX);
-                self.admission.sleep(pause_us, Asker::Caller);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets another recovery target. The capacity follows from it, also if it was set before. Files
-    /// are made and removed as needed, as after [`Shared::set_redo_capacity`].
-    pub(super) fn set_recovery_target(&self, target: Duration) -> Result {
-        let _changing = self.capacity.changing.lock();
-        self.poison.check()?;
-        check_recovery_target(target)?;
-        self.capacity.set_target(Some(target));
-        let segment_bytes = self.store.log.segments().block_bytes();
-        self.capacity.set(capacity_by_target(target, self.checkpointer.replay_rate(), segment_bytes));
-        self.roster.wake(Worker::Cleaner);
-        Ok(())
-    }
-
-    /// Sizes the log by the rate with which a recovery has replayed, unless the user has set a
-    /// size. Keeps the size if the difference is small.
-    pub(super) fn follow_replay_rate(&self, bytes_per_s: u64) {
-        let _changing = self.capacity.changing.lock();
-        let Some(target) = *self.capacity.target.lock() else { return };
-        let segments = self.store.log.segments();
-        let (have, segment_bytes) = (segments.count() * segments.block_bytes(), segments.block_bytes());
-        self.capacity.set(capacity_near(have, target, bytes_per_s, segment_bytes));
     }
 }

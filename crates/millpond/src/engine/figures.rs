@@ -1,34 +1,33 @@
 //! The engine's metrics: levels are read on request, and counters that parts keep for themselves
 //! are copied.
 
-use super::{Engine, Shared};
+use super::log_size::LogSize;
+use super::pool_size::PoolSize;
+use crate::error::Poison;
+use crate::store::Store;
+use crate::txn::Txns;
 use metrics::{M, Snapshot};
+use std::sync::Arc;
+use vfs::Clock;
 
-impl Engine {
-    /// Records that the database is open: the first transaction may begin.
-    pub(crate) fn note_open(&self) {
-        let took_us = self.shared.clock.now_us().saturating_sub(self.shared.opened_us);
-        self.store.metrics.set(M::RecoveryOpenMs, took_us / 1000);
-    }
-
-    /// Writes pages in the thread of a caller that asked for no page write. Only a test does this.
-    #[cfg(test)]
-    pub(crate) fn write_pages_here(&self) -> crate::Result<()> {
-        self.shared.drain(metrics::Force::Idle)
-    }
-
-    /// Returns all metrics, with levels as they are now.
-    pub(crate) fn metrics(&self) -> Snapshot {
-        self.shared.metrics()
-    }
+/// Where the figures come from.
+pub(super) struct Figures {
+    pub(super) store: Arc<Store>,
+    pub(super) txns: Arc<Txns>,
+    pub(super) log_size: Arc<LogSize>,
+    pub(super) pool_size: Arc<PoolSize>,
+    pub(super) poison: Arc<Poison>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// When the database was opened, microseconds.
+    pub(super) opened_us: u64,
 }
 
-impl Shared {
+impl Figures {
     /// Returns all metrics, with levels as they are now.
-    pub(super) fn metrics(&self) -> Snapshot {
-        let (shared, store) = (self, &self.store);
+    pub(super) fn read(&self) -> Snapshot {
+        let store = &self.store;
         let (metrics, log, pool) = (&store.metrics, &store.log, &store.pool);
-        let now_us = shared.clock.now_us();
+        let now_us = self.clock.now_us();
         let reserved = log.reserved_lsn();
         metrics.set(M::CurrentLsn, reserved.0);
         metrics.set(M::DurableLsn, log.durable_lsn().0);
@@ -37,7 +36,7 @@ impl Shared {
         let least_dirty = pool.min_first_dirty().unwrap_or(reserved);
         metrics.set(M::PagesFlushedLsn, least_dirty.0.min(reserved.0).max(checkpoint));
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
-        metrics.set(M::RedoCapacityBytes, shared.capacity.configured());
+        metrics.set(M::RedoCapacityBytes, self.log_size.capacity.configured());
         metrics.set(M::DirtyPages, pool.differing_pages() as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);
@@ -68,8 +67,14 @@ impl Shared {
         metrics.set(M::DeadlockStoodUsMax, longest_us);
         metrics.set(M::LocksHeld, txns.locks.held());
         metrics.set(M::RangeLocks, txns.locks.ranges_held());
-        metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);
-        metrics.set(M::Poisoned, u64::from(shared.poison.is_set()));
+        metrics.set(M::UptimeSeconds, now_us.saturating_sub(self.opened_us) / 1_000_000);
+        metrics.set(M::Poisoned, u64::from(self.poison.is_set()));
         metrics.snapshot()
+    }
+
+    /// Records that the database is open: the first transaction may begin.
+    pub(super) fn note_open(&self) {
+        let took_us = self.clock.now_us().saturating_sub(self.opened_us);
+        self.store.metrics.set(M::RecoveryOpenMs, took_us / 1000);
     }
 }

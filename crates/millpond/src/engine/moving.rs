@@ -5,20 +5,24 @@
 //! directory of before. Last, when no recovery can need a file of before, the root forgets that
 //! directory, and it belongs to nobody.
 
+use super::admission::Admission;
 use super::directory::{AREAS, Locks, claim_for_move, disown, mark_moved};
 use super::durable_dir::sync_dir;
+use super::log_size::LogSize;
 use super::paths::Paths;
+use super::protection::ProtectionSwitch;
 use super::purpose::Purpose;
-use super::roster::Worker;
-use super::{Engine, Shared};
+use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::places::{Place, recorded};
-use crate::error::{Error, Result};
+use crate::error::{Error, Poison, Result};
+use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
 use crate::log::group::{self, Record};
 use crate::log::segment::{SPARE_SEGMENTS, remove_drafts};
 use crate::planted::{Bug, planted};
-use base::sync::Mutex;
+use crate::store::Store;
 use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::{Mutex, Unparker};
 use metrics::{M, Metrics, SyncReason};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -60,6 +64,19 @@ pub(super) struct Moves {
     now: Mutex<Where>,
     /// Whether synced data survives a power cut in all directories.
     durable: AtomicBool,
+    parts: MovedParts,
+}
+
+/// What a move changes and uses.
+pub(super) struct MovedParts {
+    pub(super) store: Arc<Store>,
+    pub(super) checkpointer: Arc<Checkpointer>,
+    pub(super) flusher: Arc<Flusher>,
+    pub(super) admission: Arc<Admission>,
+    pub(super) protection: Arc<ProtectionSwitch>,
+    pub(super) log_size: Arc<LogSize>,
+    pub(super) poison: Arc<Poison>,
+    pub(super) cleaner: Unparker,
 }
 
 impl Moves {
@@ -69,6 +86,7 @@ impl Moves {
         db_id: u64,
         cached: &CachedDirs,
         locks: &Arc<Mutex<Locks>>,
+        parts: MovedParts,
     ) -> Moves {
         let dirs =
             |now: &Path, before: &Option<PathBuf>| Dirs { now: now.to_owned(), before: before.clone() };
@@ -84,7 +102,24 @@ impl Moves {
                 doublewrite: dirs(&paths.doublewrite, &paths.doublewrite_before),
             }),
             durable: AtomicBool::new(paths.are_durable(vfs)),
+            parts,
         }
+    }
+
+    /// Returns the directory of the log, and the one that it is leaving.
+    pub(super) fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
+        let Dirs { now, before } = self.now.lock().redo.clone();
+        (now, before)
+    }
+
+    /// Returns the directory of the doublewrite.
+    pub(super) fn doublewrite_dir(&self) -> PathBuf {
+        self.now.lock().doublewrite.now.clone()
+    }
+
+    /// Whether synced data survives a power cut.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable.load(Ordering::Relaxed)
     }
 
     /// Gives up a directory: it belongs to nobody then.
@@ -115,48 +150,11 @@ fn under_way(what: &str, dirs: &Dirs) -> Error {
     ))
 }
 
-impl Engine {
+impl Moves {
     /// Moves the log to another directory. After an error it is where it was.
-    pub(crate) fn set_redo_dir(&self, dir: &Path) -> Result {
-        self.check_has_files("redo_dir", dir)?;
-        self.shared.set_redo_dir(dir)
-    }
-
-    /// Moves the doublewrite to another directory. After an error it is where it was.
-    pub(crate) fn set_doublewrite_dir(&self, dir: &Path) -> Result {
-        self.check_has_files("doublewrite_dir", dir)?;
-        self.shared.set_doublewrite_dir(dir)
-    }
-
-    /// Returns the directory of the log, and the one that it is leaving.
-    pub(crate) fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
-        let Dirs { now, before } = self.shared.moves.now.lock().redo.clone();
-        (now, before)
-    }
-
-    /// Returns the directory of the doublewrite.
-    pub(crate) fn doublewrite_dir(&self) -> PathBuf {
-        self.shared.moves.now.lock().doublewrite.now.clone()
-    }
-
-    /// Whether synced data survives a power cut.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.shared.moves.durable.load(Ordering::Relaxed)
-    }
-
-    fn check_has_files(&self, name: &str, dir: &Path) -> Result {
-        if !self.ephemeral {
-            return Ok(());
-        }
-        let dir = dir.display();
-        Err(Error::Misuse(format!("{name} {dir}: a database in memory has no directories")))
-    }
-}
-
-impl Shared {
-    fn set_redo_dir(&self, wanted: &Path) -> Result {
-        let mut now = self.moves.now.lock();
-        self.poison.check()?;
+    pub(super) fn set_redo_dir(&self, wanted: &Path) -> Result {
+        let mut now = self.now.lock();
+        self.parts.poison.check()?;
         if same(&now.redo.now, wanted) {
             return Ok(());
         }
@@ -164,10 +162,10 @@ impl Shared {
         if now.redo.before.is_some() && !goes_back {
             return Err(under_way("redo log", &now.redo));
         }
-        let me = (self.moves.db_id, Purpose::Redo);
+        let me = (self.db_id, Purpose::Redo);
         let place = self.place(wanted, &now.redo)?;
-        let moves = &self.moves;
-        let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
+        let moves = self;
+        let (vfs, metrics) = (&moves.unlatched, &self.parts.store.metrics);
         if !goes_back {
             let lock = claim_for_move(vfs, wanted, &moves.dir, me, metrics)?;
             moves.locks.lock().push(lock);
@@ -178,9 +176,9 @@ impl Shared {
                 moves.release(wanted);
             }
         };
-        let segments = self.store.log.segments();
+        let segments = self.parts.store.log.segments();
         let drafts = segments.draft_in(vfs, wanted).inspect_err(|_| give_up())?;
-        self.checkpointer.set_places(|places| places.redo = place).inspect_err(|_| {
+        self.parts.checkpointer.set_places(|places| places.redo = place).inspect_err(|_| {
             remove_drafts(vfs, drafts.clone());
             give_up();
         })?;
@@ -188,7 +186,8 @@ impl Shared {
         let before = std::mem::replace(&mut now.redo.now, wanted.to_owned());
         now.redo.before = Some(before);
         moves.update_durable(&now, metrics);
-        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics).or_else(|error| self.pass_over(error))?;
+        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics)
+            .or_else(|error| self.parts.poison.pass_over(error))?;
         self.replace_unused()?;
         if !segments.are_direct() {
             metrics.set(M::DirectIo, 0);
@@ -197,14 +196,14 @@ impl Shared {
         drop(now);
         // If there is no room for it, the log leaves its segments when it gets there.
         let left = before.map_or(Ok(()), |before| self.leave_segments(&before));
-        self.roster.wake(Worker::Cleaner);
-        left.or_else(|_| self.poison.check())
+        self.parts.cleaner.unpark();
+        left.or_else(|_| self.parts.poison.check())
     }
 
     /// Fills the segments of before that were too close to be replaced, so that the log leaves them
     /// although nobody writes.
     fn leave_segments(&self, before: &Path) -> Result {
-        let log = &self.store.log;
+        let log = &self.parts.store.log;
         let (segments, begun) = (log.segments(), log.reserved_lsn());
         // What could not be replaced for want of space is not filled.
         let most = (SPARE_SEGMENTS + 1) * segments.shape().payload_bytes();
@@ -212,8 +211,8 @@ impl Shared {
         let filler = vec![0; bytes as usize];
         while segments.reaches_in(before, log.reserved_lsn()) && log.reserved_lsn().since(begun) < most {
             // A poisoned log does not grow.
-            self.poison.check()?;
-            let _admitted = self.admission.admit(bytes)?;
+            self.parts.poison.check()?;
+            let _admitted = self.parts.admission.admit(bytes)?;
             log.make_room()?;
             let mut group = Vec::new();
             group::begin(&mut group);
@@ -225,90 +224,90 @@ impl Shared {
 
     /// Replaces the segments of before that no flush has used.
     fn replace_unused(&self) -> Result {
-        let _changing = self.capacity.changing.lock();
-        let log = &self.store.log;
+        let _changing = self.parts.log_size.hold();
+        let log = &self.parts.store.log;
         // What finds no space now is replaced when it is recycled.
-        log.segments().replace_unused(|| log.reserved_lsn()).or_else(|error| self.pass_over(error))
-    }
-
-    /// Goes on after an error that may pass. Any other poisons the database.
-    fn pass_over(&self, error: Error) -> Result {
-        if error.may_pass() { Ok(()) } else { Err(self.poison.set(error)) }
+        log.segments()
+            .replace_unused(|| log.reserved_lsn())
+            .or_else(|error| self.parts.poison.pass_over(error))
     }
 
     /// Returns what the root says of a part that moves to `wanted`.
     fn place(&self, wanted: &Path, dirs: &Dirs) -> Result<Place> {
-        let named = |dir| recorded(&self.moves.dir, dir).map(Some);
+        let named = |dir| recorded(&self.dir, dir).map(Some);
         Ok(Place { now: named(wanted)?, before: named(&dirs.now)? })
     }
 
-    fn set_doublewrite_dir(&self, wanted: &Path) -> Result {
-        let mut now = self.moves.now.lock();
-        let _switching = self.switching.lock();
-        self.poison.check()?;
+    /// Moves the doublewrite to another directory. After an error it is where it was.
+    pub(super) fn set_doublewrite_dir(&self, wanted: &Path) -> Result {
+        let mut now = self.now.lock();
+        let _switching = self.parts.protection.hold();
+        self.parts.poison.check()?;
         if same(&now.doublewrite.now, wanted) {
             return Ok(());
         }
         self.forget_doublewrite(&mut now)?;
-        let me = (self.moves.db_id, Purpose::Doublewrite);
+        let me = (self.db_id, Purpose::Doublewrite);
         let place = self.place(wanted, &now.doublewrite)?;
-        let moves = &self.moves;
-        let (vfs, metrics) = (&moves.unlatched, &self.store.metrics);
+        let moves = self;
+        let (vfs, metrics) = (&moves.unlatched, &self.parts.store.metrics);
         let lock = claim_for_move(vfs, wanted, &moves.dir, me, metrics)?;
         moves.locks.lock().push(lock);
         let made = self.make_doublewrite(vfs, wanted);
-        let named = made.and_then(|()| self.checkpointer.set_places(|places| places.doublewrite = place));
+        let named =
+            made.and_then(|()| self.parts.checkpointer.set_places(|places| places.doublewrite = place));
         named.inspect_err(|_| {
             drop(vfs.disk.remove(&wanted.join(AREAS)));
             moves.release(wanted);
         })?;
-        let opened = self.open_doublewrite(wanted).map_err(|error| self.poison.set(error))?;
+        let opened = self.open_doublewrite(wanted).map_err(|error| self.parts.poison.set(error))?;
         let before = std::mem::replace(&mut now.doublewrite.now, wanted.to_owned());
         now.doublewrite.before = Some(before);
         moves.update_durable(&now, metrics);
-        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics).or_else(|error| self.pass_over(error))?;
+        mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics)
+            .or_else(|error| self.parts.poison.pass_over(error))?;
         if planted(Bug::DoublewriteForgottenEarly) {
             self.forget_doublewrite(&mut now)?;
         }
-        self.flusher.move_doublewrite(opened);
+        self.parts.flusher.move_doublewrite(opened);
         // If the disk is full now, a later root forgets it.
-        self.forget_doublewrite(&mut now).or_else(|error| self.pass_over(error))
+        self.forget_doublewrite(&mut now).or_else(|error| self.parts.poison.pass_over(error))
     }
 
     fn make_doublewrite(&self, vfs: &Vfs, dir: &Path) -> Result {
-        let (pool, metrics) = (&self.store.pool, &self.store.metrics);
-        let (id, slots) = (self.moves.db_id, self.flusher.batch_pages());
+        let (pool, metrics) = (&self.parts.store.pool, &self.parts.store.metrics);
+        let (id, slots) = (self.db_id, self.parts.flusher.batch_pages());
         Doublewrite::create(vfs, &dir.join(AREAS), id, pool.page_bytes(), slots, metrics)?;
         sync_dir(vfs, metrics, dir, SyncReason::Create)
     }
 
     fn open_doublewrite(&self, dir: &Path) -> Result<Doublewrite> {
-        let (pool, metrics) = (&self.store.pool, &self.store.metrics);
-        Doublewrite::open(&self.moves.vfs, &[dir.join(AREAS)], self.moves.db_id, pool.page_bytes(), metrics)
+        let (pool, metrics) = (&self.parts.store.pool, &self.parts.store.metrics);
+        Doublewrite::open(&self.vfs, &[dir.join(AREAS)], self.db_id, pool.page_bytes(), metrics)
     }
 
     /// Ends the moves of which no recovery needs a file of before.
-    pub(super) fn end_moves(&self) -> Result {
+    pub(super) fn end(&self) -> Result {
         // A move that is under way ends itself, or leaves it to the next call.
-        let Some(mut now) = self.moves.now.try_lock() else { return Ok(()) };
+        let Some(mut now) = self.now.try_lock() else { return Ok(()) };
         let ended = self.forget_redo(&mut now).and_then(|()| self.forget_doublewrite(&mut now));
-        ended.or_else(|error| self.pass_over(error))
+        ended.or_else(|error| self.parts.poison.pass_over(error))
     }
 
     /// Forgets the log's directory of before once no segment is in it.
     fn forget_redo(&self, now: &mut Where) -> Result {
         let Some(before) = &now.redo.before else { return Ok(()) };
-        if self.store.log.segments().count_in(before) > 0 && !planted(Bug::RedoForgottenEarly) {
+        if self.parts.store.log.segments().count_in(before) > 0 && !planted(Bug::RedoForgottenEarly) {
             return Ok(());
         }
         let before = before.clone();
         // A file that comes back after a power cut would make the directory look like the log's.
-        sync_dir(&self.moves.vfs, &self.store.metrics, &before, SyncReason::LogRoll)?;
-        self.checkpointer.set_places(|places| places.redo.before = None)?;
+        sync_dir(&self.vfs, &self.parts.store.metrics, &before, SyncReason::LogRoll)?;
+        self.parts.checkpointer.set_places(|places| places.redo.before = None)?;
         now.redo.before = None;
-        self.moves.update_durable(now, &self.store.metrics);
-        self.store.log.segments().drop_drafts();
-        self.moves.release(&before);
+        self.update_durable(now, &self.parts.store.metrics);
+        self.parts.store.log.segments().drop_drafts();
+        self.release(&before);
         Ok(())
     }
 
@@ -317,15 +316,15 @@ impl Shared {
         let Some(before) = now.doublewrite.before.clone() else { return Ok(()) };
         // The file goes first, so that the directory never looks like one that is in use.
         let areas = before.join(AREAS);
-        match self.moves.vfs.disk.remove(&areas) {
+        match self.vfs.disk.remove(&areas) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("remove", &areas, e)),
         }
-        sync_dir(&self.moves.vfs, &self.store.metrics, &before, SyncReason::Doublewrite)?;
-        self.checkpointer.set_places(|places| places.doublewrite.before = None)?;
+        sync_dir(&self.vfs, &self.parts.store.metrics, &before, SyncReason::Doublewrite)?;
+        self.parts.checkpointer.set_places(|places| places.doublewrite.before = None)?;
         now.doublewrite.before = None;
-        self.moves.release(&before);
+        self.release(&before);
         Ok(())
     }
 }

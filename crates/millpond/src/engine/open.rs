@@ -11,10 +11,11 @@
 //! synced.
 
 use super::claim::check_distinct;
+use super::core::Engine;
 use super::opening::Opening;
 use super::paths::Paths;
 use super::progress_file::{ProgressFile, Stage};
-use super::{Engine, adopt, build};
+use super::{adopt, build, catch_up};
 use crate::context::Context;
 use crate::duty;
 use crate::error::{Poison, Result};
@@ -46,17 +47,17 @@ impl Engine {
         let inspected = opening.inspect(dir)?;
         ProgressFile::new(unlatched, dir, options).tell(Stage::Opening, false);
         let (adopted, recovery) = adopt::adopt(&opening, inspected)?;
-        let (engine, catch_up) = build::build(&opening, adopted, recovery)?;
+        let (engine, from) = build::build(&opening, adopted, recovery)?;
         engine.store.log.segments().remove_strays(&opening.paths.redo_dirs())?;
-        engine.shared.make_first_files()?;
+        engine.parts.switches.log_size.make_first_files()?;
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
         log.segments().keep_open(first)?;
-        engine.shared.update_marks(opening.context.vfs.clock.now_us());
+        engine.parts.switches.log_size.update_marks(opening.context.vfs.clock.now_us());
         if !options.tuning.no_threads {
             engine.start()?;
         }
-        engine.catch_up(&opening, catch_up)?;
+        catch_up::catch_up(&engine, &opening, from)?;
         Ok(engine)
     }
 }

@@ -1,15 +1,18 @@
 //! The size of the buffer pool, which can be changed while the database is open (Bp1).
 
-use super::admission::Asker;
+use super::admission::{Admission, Asker};
 use super::roster::Worker;
-use super::{Engine, Shared};
+use super::writers::PageWriters;
 use crate::buffer::ShrinkStep;
-use crate::error::{Error, Result};
+use crate::error::{Error, Poison, Result};
 use crate::options::POOL_BYTES_MIN;
-use base::sync::Mutex;
+use crate::store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, Unparker};
 use metrics::M;
+use std::sync::Arc;
 use std::time::Duration;
+use vfs::Clock;
 
 /// A shrink gives up when it has made no progress for so long. A page in a frame can be kept by a
 /// device that does not answer, and by little else.
@@ -19,23 +22,111 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Batches of pages that a shrink orders at once: one for each writer.
 const BATCHES: usize = Worker::WRITERS.len();
 
-/// The size that was asked for.
-#[derive(Debug)]
+/// The size of the pool, and what a change of it needs.
 pub(super) struct PoolSize {
+    /// The size that was asked for last, bytes.
     bytes: AtomicU64,
     /// One change at a time.
     changing: Mutex<()>,
+    store: Arc<Store>,
+    writers: Arc<PageWriters>,
+    admission: Arc<Admission>,
+    poison: Arc<Poison>,
+    clock: Arc<dyn Clock>,
+    cleaner: Unparker,
 }
 
 impl PoolSize {
-    /// The size at opening, bytes.
-    pub(super) fn new(bytes: u64) -> PoolSize {
-        PoolSize { bytes: AtomicU64::new(bytes), changing: Mutex::new(()) }
+    /// A pool of this size at opening, bytes.
+    pub(super) fn new(
+        bytes: u64,
+        (store, writers): (&Arc<Store>, &Arc<PageWriters>),
+        admission: &Arc<Admission>,
+        (poison, clock): (&Arc<Poison>, &Arc<dyn Clock>),
+        cleaner: Unparker,
+    ) -> PoolSize {
+        PoolSize {
+            bytes: AtomicU64::new(bytes),
+            changing: Mutex::new(()),
+            store: Arc::clone(store),
+            writers: Arc::clone(writers),
+            admission: Arc::clone(admission),
+            poison: Arc::clone(poison),
+            clock: Arc::clone(clock),
+            cleaner,
+        }
     }
 
     /// Returns the size that was asked for last, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the pool another size. A shrink ends when the memory is free; after an error the size
+    /// is as before.
+    pub(super) fn set(&self, bytes: u64) -> Result {
+        if bytes < POOL_BYTES_MIN {
+            let what = format!("a buffer pool of {bytes} bytes: at least {POOL_BYTES_MIN} are needed");
+            return Err(Error::Misuse(what));
+        }
+        let _changing = self.changing.lock();
+        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.resize(self.store.pool.frames_within(wanted))?;
+        self.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives the pool so many frames, which may be fewer than users can choose.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn set_frames(&self, frames: usize) -> Result {
+        let _changing = self.changing.lock();
+        self.resize(frames)
+    }
+
+    /// REQUIRES: no other thread changes the size.
+    fn resize(&self, frames: usize) -> Result {
+        self.poison.check()?;
+        let pool = &self.store.pool;
+        match frames.cmp(&pool.frame_count()) {
+            std::cmp::Ordering::Equal => return Ok(()),
+            std::cmp::Ordering::Greater => pool.grow(frames)?,
+            std::cmp::Ordering::Less => self.shrink_pool(frames)?,
+        }
+        self.store.metrics.add(M::BufferResizes, 1);
+        // Its reserve of free frames follows from the size.
+        self.cleaner.unpark();
+        Ok(())
+    }
+
+    fn shrink_pool(&self, frames: usize) -> Result {
+        let mut shrink = self.store.pool.shrink(frames);
+        let (mut seen, mut since_us) = (usize::MAX, self.clock.now_us());
+        loop {
+            self.poison.check()?;
+            if self.admission.is_closed(Asker::Caller) {
+                return Err(Error::Closed);
+            }
+            let more =
+                if self.writers.orders.has_leaving() { 0 } else { BATCHES * self.writers.batch_pages() };
+            let (count, dirty) = match shrink.step(more) {
+                ShrinkStep::Done => return Ok(()),
+                ShrinkStep::Left { count, dirty } => (count, dirty),
+            };
+            let now_us = self.clock.now_us();
+            if count != seen {
+                (seen, since_us) = (count, now_us);
+            } else if now_us.saturating_sub(since_us) > PATIENCE_US {
+                let what = format!(
+                    "the buffer pool keeps its size: {count} of the frames that were to go are in use for {} s",
+                    PATIENCE_US / 1_000_000
+                );
+                return Err(Error::Limit { what });
+            }
+            if !dirty.is_empty() {
+                self.writers.write_leaving(dirty)?;
+            }
+            shrink.wait(LOOK);
+        }
     }
 }
 
@@ -57,98 +148,6 @@ pub(super) fn frames_most(
     let pages = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / page_bytes;
     let allowed = address_bytes.map_or(usize::MAX, |bytes| pages(bytes / 2));
     pages(memory_bytes).max(4 * frames).min(allowed.max(frames))
-}
-
-impl Engine {
-    /// See [`Shared::set_pool_bytes`].
-    pub(crate) fn set_pool_bytes(&self, bytes: u64) -> Result {
-        self.shared.set_pool_bytes(bytes)
-    }
-
-    /// Gives the pool so many frames, which may be fewer than users can choose.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn set_frames(&self, frames: usize) -> Result {
-        let _changing = self.shared.pool_size.changing.lock();
-        self.shared.set_frames(frames)
-    }
-
-    /// Poisons the database, as a failed write does.
-    #[cfg(test)]
-    pub(crate) fn poison_for_test(&self) -> Error {
-        self.shared.poison.set(Error::Misuse("a test has poisoned the database".into()))
-    }
-}
-
-impl Shared {
-    /// Gives the pool another size. A shrink ends when the memory is free; after an error the size
-    /// is as before.
-    fn set_pool_bytes(&self, bytes: u64) -> Result {
-        if bytes < POOL_BYTES_MIN {
-            let what = format!("a buffer pool of {bytes} bytes: at least {POOL_BYTES_MIN} are needed");
-            return Err(Error::Misuse(what));
-        }
-        let _changing = self.pool_size.changing.lock();
-        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.set_frames(self.store.pool.frames_within(wanted))?;
-        self.pool_size.bytes.store(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// REQUIRES: no other thread changes the size.
-    fn set_frames(&self, frames: usize) -> Result {
-        self.poison.check()?;
-        let pool = &self.store.pool;
-        match frames.cmp(&pool.frame_count()) {
-            std::cmp::Ordering::Equal => return Ok(()),
-            std::cmp::Ordering::Greater => pool.grow(frames)?,
-            std::cmp::Ordering::Less => self.shrink_pool(frames)?,
-        }
-        self.store.metrics.add(M::BufferResizes, 1);
-        // Its reserve of free frames follows from the size.
-        self.roster.wake(Worker::Cleaner);
-        Ok(())
-    }
-
-    fn shrink_pool(&self, frames: usize) -> Result {
-        let mut shrink = self.store.pool.shrink(frames);
-        let (mut seen, mut since_us) = (usize::MAX, self.clock.now_us());
-        loop {
-            self.poison.check()?;
-            if self.admission.is_closed(Asker::Caller) {
-                return Err(Error::Closed);
-            }
-            let more = if self.writers.has_leaving() { 0 } else { BATCHES * self.flusher.batch_pages() };
-            let (count, dirty) = match shrink.step(more) {
-                ShrinkStep::Done => return Ok(()),
-                ShrinkStep::Left { count, dirty } => (count, dirty),
-            };
-            let now_us = self.clock.now_us();
-            if count != seen {
-                (seen, since_us) = (count, now_us);
-            } else if now_us.saturating_sub(since_us) > PATIENCE_US {
-                let what = format!(
-                    "the buffer pool keeps its size: {count} of the frames that were to go are in use for {} s",
-                    PATIENCE_US / 1_000_000
-                );
-                return Err(Error::Limit { what });
-            }
-            if !dirty.is_empty() {
-                self.write_leaving(dirty)?;
-            }
-            shrink.wait(LOOK);
-        }
-    }
-
-    /// Has pages written whose frames are to go.
-    fn write_leaving(&self, pages: Vec<base::PageNo>) -> Result {
-        self.writers.order_leaving(pages);
-        if self.has_writers {
-            Worker::WRITERS.into_iter().for_each(|writer| self.roster.wake(writer));
-            return Ok(());
-        }
-        while self.write_ordered()? {}
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,21 +1,24 @@
 //! Replay beside the callers: the thread that applies the redo of the last run, and those that
 //! wait for its end.
 
-use super::Shared;
-use super::progress_file::Stage;
-use super::roster::Worker;
+use super::disk_space::DiskSpace;
+use super::log_size::LogSize;
+use super::progress_file::{ProgressFile, Stage};
+use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty::spawn_engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Poison, Result};
 use crate::recover::apply::{Replay, replay};
 use crate::recover::pending::Pending;
+use crate::store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
-use base::sync::{Condvar, Mutex, Parker};
+use base::sync::{Condvar, Mutex, Parker, Unparker};
 use metrics::M;
 use pace::capacity::ReplayRate;
 use pace::replay_progress::ReplayView;
 use std::sync::Arc;
 use std::time::Duration;
+use vfs::Clock;
 
 /// For each core so many threads apply redo: half of them wait for pages from the device.
 const WORKERS_A_CORE: usize = 2;
@@ -31,14 +34,28 @@ const HEAD_START_STEPS: usize = 10;
 /// Pause after a failure that may pass.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How far the thread has come.
-#[derive(Debug, Default)]
+/// How far the thread has come, and what it works on.
 pub(super) struct Replaying {
     state: Mutex<ReplayState>,
     /// The state has changed.
     changed: Condvar,
     /// Ends replay early.
     stop: Arc<AtomicBool>,
+    pub(super) progress: ProgressFile,
+    parts: ReplayParts,
+}
+
+/// What replay works on, and whom it tells.
+pub(super) struct ReplayParts {
+    pub(super) store: Arc<Store>,
+    pub(super) checkpointer: Arc<Checkpointer>,
+    pub(super) log_size: Arc<LogSize>,
+    pub(super) disk: Arc<DiskSpace>,
+    pub(super) poison: Arc<Poison>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// When the database was opened, microseconds.
+    pub(super) opened_us: u64,
+    pub(super) thread: Unparker,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +81,16 @@ pub(super) struct ReplayTask {
 }
 
 impl Replaying {
+    pub(super) fn new(progress: ProgressFile, parts: ReplayParts) -> Replaying {
+        Replaying {
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            stop: Arc::default(),
+            progress,
+            parts,
+        }
+    }
+
     /// Says that a thread is about to run.
     pub(super) fn begin(&self) {
         self.state.lock().runs = true;
@@ -100,42 +127,42 @@ impl Replaying {
     }
 }
 
-impl Shared {
+impl Replaying {
     /// Whether reverting and purging wait for the end of replay. They need pages at random places,
     /// and each page that lacks redo would be completed by itself, by reads at random places of the
     /// log, under latches that replay waits for (decision 0151). They do not wait if replay cannot
     /// go on, or if the disk has no space but what they free.
-    pub(super) fn purge_waits_for_replay(&self) -> bool {
-        self.checkpointer.replaying() && !self.replaying.has_failed() && self.has_spare_space()
+    pub(super) fn holds_purge(&self) -> bool {
+        self.parts.checkpointer.replaying() && !self.has_failed() && self.parts.disk.has_spare()
     }
 
     /// Applies the redo of the last run that pages lack. Returns early if it is told to stop.
     pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
-        let begun_us = self.clock.now_us();
-        let (from, end) = (self.checkpointer.replayed_lsn(), task.pending.end);
+        let begun_us = self.parts.clock.now_us();
+        let (from, end) = (self.parts.checkpointer.replayed_lsn(), task.pending.end);
         let (told, pending) = (Arc::clone(self), Arc::clone(&task.pending));
         let (redo_bytes, usual_bytes_per_s) = (end.since(from), task.rate);
         let job = Replay {
-            pool: Arc::clone(&self.store.pool),
+            pool: Arc::clone(&self.parts.store.pool),
             pending: Arc::clone(&task.pending),
             from,
             window_bytes: task.window_bytes,
-            stop: Arc::clone(&self.replaying.stop),
+            stop: Arc::clone(&self.stop),
             reached: Box::new(move |lsn| {
-                told.checkpointer.replayed_to(lsn);
+                told.parts.checkpointer.replayed_to(lsn);
                 pending.replayed_to(lsn);
                 let left_bytes = end.since(lsn.min(end));
-                told.store.metrics.set(M::RecoveryLeftBytes, left_bytes);
+                told.parts.store.metrics.set(M::RecoveryLeftBytes, left_bytes);
                 told.progress.tell_replay(|| ReplayView {
                     redo_bytes,
                     left_bytes,
-                    elapsed_us: told.clock.now_us().saturating_sub(begun_us),
+                    elapsed_us: told.parts.clock.now_us().saturating_sub(begun_us),
                     usual_bytes_per_s,
                 });
             }),
         };
         let workers = match task.workers {
-            0 => (self.clock.cores() as usize * WORKERS_A_CORE).min(WORKERS_MAX),
+            0 => (self.parts.clock.cores() as usize * WORKERS_A_CORE).min(WORKERS_MAX),
             some => some,
         };
         task.pending.replay_runs(true);
@@ -145,27 +172,27 @@ impl Shared {
             return Ok(());
         }
         task.pending.all_done();
-        self.checkpointer.replayed_to(Lsn::MAX);
-        let now_us = self.clock.now_us();
-        self.store.metrics.set(M::RecoveryLeftBytes, 0);
-        self.store.metrics.set(M::RecoveryMs, now_us.saturating_sub(self.opened_us) / 1000);
+        self.parts.checkpointer.replayed_to(Lsn::MAX);
+        let now_us = self.parts.clock.now_us();
+        self.parts.store.metrics.set(M::RecoveryLeftBytes, 0);
+        self.parts.store.metrics.set(M::RecoveryMs, now_us.saturating_sub(self.parts.opened_us) / 1000);
         let mut rate = ReplayRate::new(task.rate);
         rate.observe(end.since(from), now_us.saturating_sub(begun_us));
         self.use_replay_rate(rate.bytes_per_s());
-        self.progress.tell(Stage::Done, self.has_spare_space());
+        self.progress.tell(Stage::Done, self.parts.disk.has_spare());
         Ok(())
     }
 
     /// Remembers how fast this recovery replayed, and sizes the log by it.
     fn use_replay_rate(&self, bytes_per_s: u64) {
-        self.store.metrics.set(M::ReplayRate, bytes_per_s);
-        self.checkpointer.set_replay_rate(bytes_per_s);
-        self.follow_replay_rate(bytes_per_s);
+        self.parts.store.metrics.set(M::ReplayRate, bytes_per_s);
+        self.parts.checkpointer.set_replay_rate(bytes_per_s);
+        self.parts.log_size.follow_replay_rate(bytes_per_s);
     }
 
     /// The thread of replay. A page that cannot be read may be readable later. Damage stays, and
     /// poisons: without the page the checkpoint could never move again.
-    pub(super) fn replay_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
+    pub(super) fn run_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
         if task.pending.from == task.pending.end {
             return self.replay_again(task, parker);
         }
@@ -189,30 +216,30 @@ impl Shared {
     /// Replays until it has succeeded, or cannot.
     fn replay_again(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
         while let Err(error) = self.replay(task) {
-            if self.poison.is_set() || self.replaying.stop.load(Ordering::Acquire) {
+            if self.parts.poison.is_set() || self.stop.load(Ordering::Acquire) {
                 break;
             }
             if matches!(error, Error::Corrupt { .. }) {
-                self.poison.set(error);
+                self.parts.poison.set(error);
                 break;
             }
-            self.replaying.change(|state| {
+            self.change(|state| {
                 state.failures += 1;
                 state.failed = Some(error);
             });
             parker.park_for(RETRY);
         }
-        self.replaying.change(|state| state.runs = false);
+        self.change(|state| state.runs = false);
     }
 
     /// Waits until no page lacks redo of the last run. An error if that is not to be expected now:
     /// the database is poisoned, or something cannot be read.
-    pub(super) fn finish_replay(&self) -> Result {
+    pub(super) fn finish(&self) -> Result {
         // It may be in its head start, or wait to try again.
-        self.roster.wake(Worker::Replay);
-        self.replaying.wait()?;
-        self.poison.check()?;
-        if self.checkpointer.replaying() {
+        self.parts.thread.unpark();
+        self.wait()?;
+        self.parts.poison.check()?;
+        if self.parts.checkpointer.replaying() {
             return Err(Error::Misuse("the database was stopped before all redo was applied".into()));
         }
         Ok(())

@@ -6,7 +6,7 @@
 //! may pass (a full disk, a page that cannot be read) makes it sleep for a while; once the database
 //! is poisoned it ends. A panic poisons the database.
 
-use super::Shared;
+use super::waiters::Waiters;
 use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -190,27 +190,28 @@ impl Roster {
     }
 }
 
-impl Shared {
+impl Roster {
     /// Starts a thread that runs `work` once. Does nothing if it was started before.
     pub(super) fn start(
         self: &Arc<Self>,
         worker: Worker,
-        work: impl FnOnce(&Shared, &Parker, &AtomicBool) + Send + 'static,
+        waiters: &Arc<Waiters>,
+        work: impl FnOnce(&Parker, &AtomicBool) + Send + 'static,
     ) -> Result {
-        let slot = self.roster.slot(worker);
+        let slot = self.slot(worker);
         let Some(parker) = slot.parker.lock().take() else { return Ok(()) };
-        let shared = Arc::clone(self);
+        let (roster, waiters) = (Arc::clone(self), Arc::clone(waiters));
         let thread = spawn_engine(worker.name(), move || {
             if worker.is_prompt() {
                 base::schedule::run_promptly();
             }
-            let stop = shared.roster.stop_flag(worker.stage());
-            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared, &parker, stop)));
+            let stop = roster.stop_flag(worker.stage());
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&parker, stop)));
             if ended.is_err() {
                 // No other thread does its work. What it held has been released.
-                shared.poison.set(Error::Misuse("an engine thread panicked".into()));
+                waiters.poison.set(Error::Misuse("an engine thread panicked".into()));
             }
-            shared.wake_waiters_if_poisoned();
+            waiters.wake_if_poisoned();
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
@@ -222,14 +223,16 @@ impl Shared {
     pub(super) fn start_steps(
         self: &Arc<Self>,
         worker: Worker,
-        mut step: impl FnMut(&Shared) -> Result<Pause> + Send + 'static,
+        waiters: &Arc<Waiters>,
+        mut step: impl FnMut() -> Result<Pause> + Send + 'static,
     ) -> Result {
-        self.start(worker, move |shared, parker, stop| {
+        let poison = Arc::clone(&waiters.poison);
+        self.start(worker, waiters, move |parker, stop| {
             while !stop.load(Ordering::Acquire) {
-                match step(shared) {
+                match step() {
                     Ok(Pause::None) => base::sync::point(),
                     Ok(Pause::For(time)) => drop(parker.park_for(time)),
-                    Err(_) if shared.poison.is_set() => return,
+                    Err(_) if poison.is_set() => return,
                     // A full disk may have space later, and the page may become readable.
                     Err(_) => drop(parker.park_for(RETRY)),
                 }

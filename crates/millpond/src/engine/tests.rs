@@ -27,6 +27,28 @@ use std::path::Path;
 use std::time::Duration;
 use vfs::mem::{CrashChoice, MemDisk};
 
+impl Engine {
+    /// Returns the number of threads in calls now.
+    pub(crate) fn threads_in_calls(&self) -> u64 {
+        self.parts.cleaner.threads.now()
+    }
+
+    /// Returns the most memory that was in use at the same time since memory was given back, bytes.
+    pub(crate) fn heap_kept(&self) -> u64 {
+        self.parts.history.heap_kept()
+    }
+
+    /// Writes pages in the thread of a caller that asked for no page write. Only a test does this.
+    pub(crate) fn write_pages_here(&self) -> Result {
+        self.parts.cleaner.writers.drain(metrics::Force::Idle)
+    }
+
+    /// Poisons the database, as a failed write does.
+    pub(crate) fn poison_for_test(&self) -> Error {
+        self.poison.set(Error::Misuse("a test has poisoned the database".into()))
+    }
+}
+
 const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 
@@ -148,7 +170,7 @@ fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
             engine.checkpoint().unwrap();
         }
         if let Some((_, bytes)) = capacities.iter().find(|(share, _)| n == puts * share / 100) {
-            engine.set_redo_capacity(*bytes).unwrap();
+            engine.switches().set_redo_capacity(*bytes).unwrap();
         }
     }
     assert!(engine.store.metrics.get(M::PagesWritten) > 32, "the pool is smaller than the data");

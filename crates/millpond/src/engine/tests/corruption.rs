@@ -328,13 +328,13 @@ fn a_lost_write_is_named_before_the_checkpoint_passes_its_redo() {
     let before = pages_file(&disk);
     put(&engine, tree, 2, b"key", b"second").unwrap();
     let root = |_| vec![tree.root];
-    engine.shared.flusher.flush(root, BatchLimit::NONE, Force::CheckpointAge).unwrap();
+    engine.parts.flusher.flush(root, BatchLimit::NONE, Force::CheckpointAge).unwrap();
     let (path, at) = (Path::new(DIR).join("pages"), tree.root.0 as usize * 4096);
     overwrite(&disk, &path, at, &before[at..at + 4096]);
-    let checkpoint = engine.shared.checkpointer.lsn();
+    let checkpoint = engine.parts.cleaner.checkpoints.checkpointer.lsn();
     let error = engine.checkpoint().unwrap_err();
     assert!(error.to_string().contains("a write was lost"), "{error}");
-    assert_eq!(engine.shared.checkpointer.lsn(), checkpoint);
+    assert_eq!(engine.parts.cleaner.checkpoints.checkpointer.lsn(), checkpoint);
     drop(engine);
     // The redo is still there.
     let engine = Engine::open(&disk.fork().vfs(2), Path::new(DIR), &super::options()).unwrap();

@@ -118,7 +118,7 @@ fn old(checkpoints: u64, killed: bool) -> Old {
         some(&engine, 10, 30, &mut rng);
         let written: Vec<_> = engine.store.pool.oldest_dirty(Lsn::MAX, 6);
         let written: Vec<_> = written.into_iter().map(|(page, _)| page).collect();
-        engine.shared.flusher.flush(|_| written, BatchLimit::NONE, Force::Shutdown).unwrap();
+        engine.parts.flusher.flush(|_| written, BatchLimit::NONE, Force::Shutdown).unwrap();
         some(&engine, 10, 5, &mut rng);
         drop(engine);
     } else {

@@ -85,7 +85,7 @@ fn too_few_descriptors_give_a_clear_error() {
                 opened += 1;
                 let tree = Tree::create(&engine.store, TREE).unwrap();
                 let puts = fill(&engine, tree, 0, 12);
-                assert!(!engine.shared.poison.is_set());
+                assert!(!engine.poison.is_set());
                 assert!(rows(&engine, tree).unwrap() == model(SEED, puts));
                 engine.close().unwrap();
             }

@@ -3,9 +3,10 @@
 //! hangs. The undamaged disk opens again with all that was acknowledged. A full disk fails the call
 //! that needed the space, and the engine goes on when there is space again.
 
+use super::super::roster::Worker;
 use super::{DIR, Rows, TREE, model, open, put, row, rows};
 use crate::btree::Tree;
-use crate::engine::{Engine, Worker};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, KeyState, Mode, Wait};
 use crate::options::Options;
@@ -76,7 +77,7 @@ fn scenario(disk: &FaultDisk, left: &mut Left) -> Result {
     engine.checkpoint()?;
     left.tree = Some(tree);
     work(&engine, tree, 0..PUTS / 2, left)?;
-    let poison = Arc::clone(&engine.shared.poison);
+    let poison = Arc::clone(&engine.poison);
     drop(engine);
     // The cleaner may have failed after the last call.
     poison.check()?;
@@ -109,8 +110,8 @@ fn work(engine: &Engine, tree: Tree, puts: std::ops::Range<u64>, left: &mut Left
 /// Checks that, after an error that stops the engine, nothing is acknowledged any more and all
 /// calls say so.
 fn judge_poison(engine: &Engine, tree: Tree, n: u64, error: &Error, left: &mut Left) {
-    assert!(engine.shared.poison.is_set() || !left.must_stop, "the engine goes on after {error}");
-    if engine.shared.poison.is_set() {
+    assert!(engine.poison.is_set() || !left.must_stop, "the engine goes on after {error}");
+    if engine.poison.is_set() {
         let (key, value) = row(SEED, n);
         let again = put(engine, tree, n, &key, &value)
             .and_then(|lsn| engine.store.log.flush_to(lsn, SyncReason::Commit));
@@ -246,7 +247,7 @@ fn a_checkpoint_that_cannot_make_its_file_stops_the_engine() {
     let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
     let (_, error) = fill(&engine, tree, 20, 20);
     let refused = error.map_or_else(|| engine.checkpoint().map(drop), Err).unwrap_err();
-    assert!(engine.shared.poison.is_set(), "the engine goes on after {refused}");
+    assert!(engine.poison.is_set(), "the engine goes on after {refused}");
 }
 
 /// Puts rows until one finds no space or `most` are done. Returns the number of the next.
@@ -286,7 +287,7 @@ fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
             let Some(full) = error else { break };
             refused += 1;
             assert!(matches!(&full, Error::DiskFull { .. }), "{context}: {full}");
-            assert!(!engine.shared.poison.is_set(), "{context}");
+            assert!(!engine.poison.is_set(), "{context}");
             let check = tree.check(&engine.store).unwrap();
             assert!(check.problems.is_empty(), "{context}: {:?}", check.problems);
             assert!(rows(&engine, tree).unwrap() == model(SEED, next), "{context}: {next} puts");
@@ -315,7 +316,11 @@ fn a_panic_of_an_engine_thread_poisons_the_database_and_wakes_all_waiters() {
     };
     ask(&holder).unwrap().finish().unwrap();
     let waiting = ask(&waiter).unwrap();
-    engine.shared.start(Worker::History, |_, _, _| std::panic::panic_any(ON_PURPOSE)).unwrap();
+    engine
+        .parts
+        .roster
+        .start(Worker::History, &engine.parts.waiters, |_, _| std::panic::panic_any(ON_PURPOSE))
+        .unwrap();
     assert_eq!(waiting.finish(), Err(Denied::Stopped));
     let error = engine.check_poison().unwrap_err().to_string();
     assert!(error.contains("an engine thread panicked"), "{error}");
@@ -337,7 +342,7 @@ fn a_recorder_that_cannot_write_stops_nothing() {
             engine.start_background().unwrap();
             engine.checkpoint().unwrap();
             engine.close().unwrap();
-            assert!(!engine.shared.poison.is_set(), "{kind:?}");
+            assert!(!engine.poison.is_set(), "{kind:?}");
             let failed = engine.metrics().get("recorder_failures").unwrap();
             // The file exists, so nothing is created or renamed.
             let used = failing && !matches!(kind, OpKind::Create | OpKind::Rename);

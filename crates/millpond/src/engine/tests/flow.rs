@@ -2,11 +2,14 @@
 //! by the cost of each I/O. One thread plays the writers and takes the cleaner's steps, so the run
 //! is the same on every machine.
 
+use super::super::Engine;
 use super::super::admission::{AdmitAnswer, Asker, Payment};
 use super::super::cleaner::Cleaner;
-use super::super::{Engine, Shared};
+use super::super::log_size::LogSize;
+use super::super::writers::PageWriters;
 use super::{DIR, TREE, put};
 use crate::btree::Tree;
+use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::Error;
 use crate::options::{Options, Tuning};
 use base::Lsn;
@@ -190,9 +193,9 @@ impl World {
         let tree = Tree::create(&engine.store, TREE).unwrap();
         let mut world = World {
             device,
+            cleaner: Cleaner::new(&engine.parts.cleaner),
             engine,
             tree,
-            cleaner: Cleaner::new(options.law.innodb()),
             next_clean_us: 0,
             next_write_us: options.tuning.writers_by_hand.then_some(0),
             rng: Prng::new(5),
@@ -208,8 +211,16 @@ impl World {
         world
     }
 
-    fn shared(&self) -> &Shared {
-        &self.engine.shared
+    fn log_size(&self) -> &LogSize {
+        &self.engine.parts.cleaner.log_size
+    }
+
+    fn writers(&self) -> &PageWriters {
+        &self.engine.parts.cleaner.writers
+    }
+
+    fn checkpointer(&self) -> &Checkpointer {
+        &self.engine.parts.cleaner.checkpoints.checkpointer
     }
 
     fn now(&self) -> u64 {
@@ -217,7 +228,7 @@ impl World {
     }
 
     fn age(&self) -> u64 {
-        self.engine.store.log.reserved_lsn().since(self.shared().checkpointer.lsn())
+        self.engine.store.log.reserved_lsn().since(self.checkpointer().lsn())
     }
 
     fn get(&self, metric: M) -> u64 {
@@ -233,7 +244,7 @@ impl World {
     /// Does one step of the cleaner, whether it is due or not.
     fn clean(&mut self) {
         let begun = self.now();
-        let nap_us = self.engine.shared.clean(&mut self.cleaner).unwrap();
+        let nap_us = self.cleaner.step().unwrap();
         self.next_clean_us = self.now() + nap_us;
         // The writers go on while the cleaner waits for the device.
         self.device.time.0.store(begun, Ordering::Relaxed);
@@ -242,7 +253,7 @@ impl World {
     /// Lets the page writer begin a batch, if there is an order.
     fn write_batch(&mut self) {
         let begun = self.now();
-        let worked = self.engine.shared.write_ordered().unwrap();
+        let worked = self.engine.parts.cleaner.writers.write_ordered().unwrap();
         let looks_again = if worked { self.now() } else { begun + 1000 };
         self.next_write_us = Some(looks_again);
         // The writers and the cleaner go on while it waits for the device.
@@ -262,7 +273,7 @@ impl World {
 
     /// Asks for admission. The operation counts as logged at once.
     fn ask(&self) -> Answer {
-        match self.engine.shared.admission.ask(OP_BYTES, Payment::Due) {
+        match self.engine.admission.ask(OP_BYTES, Payment::Due) {
             AdmitAnswer::In(_, delay_us) => Answer::In(delay_us),
             AdmitAnswer::Later(delay_us) => Answer::Later(delay_us),
             AdmitAnswer::AtLimit => Answer::AtLimit,
@@ -274,7 +285,7 @@ impl World {
     fn operation(&mut self) -> Option<u64> {
         let mut held = 0;
         loop {
-            let admission = &self.shared().admission;
+            let admission = &self.engine.admission;
             let woken = !admission.is_free(OP_BYTES) && admission.is_silent(self.now());
             if woken || self.now() >= self.next_clean_us {
                 self.clean();
@@ -315,10 +326,7 @@ fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
         let held = world.operation().unwrap_or_else(|| panic!("stopped at age {}", world.age()));
         held_max = held.max(held_max);
         count += 1;
-        assert!(
-            world.age() <= world.shared().redo_room(world.now()).existing,
-            "the log holds more than it may"
-        );
+        assert!(world.age() <= world.log_size().room(world.now()).existing, "the log holds more than it may");
         assert!(world.engine.store.log.segments().count() <= files);
         while world.now() >= slot + 100_000 {
             per_100_ms.push(std::mem::take(&mut count));
@@ -359,7 +367,7 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
             }
         }
         assert_eq!(world.ask(), Answer::AtLimit);
-        let marks = world.shared().update_marks(world.now());
+        let marks = world.log_size().update_marks(world.now());
         for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
             world.write(1);
         }
@@ -380,23 +388,23 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
 fn a_wait_at_the_limit_ends_when_the_database_closes_or_is_poisoned() {
     for poison in [false, true] {
         let world = World::new(&options(2 * MIB, 4096), 0, 100);
-        let shared = &world.engine.shared;
-        let marks = shared.update_marks(0);
+        let admission = &world.engine.admission;
+        let marks = world.log_size().update_marks(0);
         let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
         // As if the log were full.
         let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
-        shared.admission.set_clean_rate(0.0);
-        shared.admission.set_marks(checkpoint, |_| (full, None));
+        admission.set_clean_rate(0.0);
+        admission.set_marks(checkpoint, |_| (full, None));
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| shared.admission.admit(OP_BYTES).map(drop));
+            let waiter = scope.spawn(|| admission.admit(OP_BYTES).map(drop));
             while world.get(M::HardWaits) == 0 {
                 std::thread::yield_now();
             }
             if poison {
-                shared.poison.set(Error::Misuse("the device failed".into()));
-                shared.admission.wake();
+                world.engine.poison.set(Error::Misuse("the device failed".into()));
+                admission.wake();
             } else {
-                shared.admission.close(Asker::Caller);
+                admission.close(Asker::Caller);
             }
             let error = waiter.join().unwrap().unwrap_err();
             let right =

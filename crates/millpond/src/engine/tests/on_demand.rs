@@ -37,7 +37,7 @@ fn killed(seed: u64) -> (MemDisk, Tree) {
     for n in 0..PUTS {
         if n + 16 == PUTS {
             // The cleaner does it too, when it comes to it.
-            engine.shared.checkpointer.renew().unwrap();
+            engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
         }
         let (key, value) = row(seed, n);
         let lsn = put(&engine, tree, n, &key, &value).unwrap();
@@ -67,12 +67,12 @@ fn pages_are_the_same_on_demand_and_in_order() {
             Engine::open(&disk.fork().vfs(2), Path::new(DIR), &options).unwrap()
         };
         let in_order = open(true);
-        assert!(!in_order.shared.checkpointer.replaying());
+        assert!(!in_order.parts.cleaner.checkpoints.checkpointer.replaying());
         let expected = images(&in_order);
         assert_eq!(rows(&in_order, tree).unwrap(), model(seed, PUTS));
         let on_demand = open(false);
         // Nobody but the callers applies redo from here on.
-        on_demand.shared.replaying.stop();
+        on_demand.parts.replaying.stop();
         let mut pages: Vec<_> = expected.keys().copied().collect();
         let mut rng = Prng::new(seed);
         (1..pages.len()).for_each(|n| pages.swap(n, rng.below(n as u64 + 1) as usize));
@@ -95,10 +95,10 @@ fn a_scan_reads_pages_ahead_that_lack_redo() {
     options.tuning.frames = 512;
     let open = || Engine::open(&disk.fork().vfs(2), Path::new(DIR), &options).unwrap();
     let in_order = open();
-    in_order.shared.finish_replay().unwrap();
+    in_order.finish_replay().unwrap();
     let expected = images(&in_order);
     let engine = open();
-    engine.shared.replaying.stop();
+    engine.parts.replaying.stop();
     let pool = &engine.store.pool;
     drop(pool.fetch(tree.root).unwrap());
     let stamp = pool.stamp(tree.root).unwrap();
@@ -124,7 +124,7 @@ fn pages_are_the_same_with_one_worker_and_with_many_and_after_crashes_in_replay(
             options.tuning.replay_window_bytes = 16 << 10;
             options.tuning.replay_checkpoint_us = 0;
             let engine = Engine::open(&image.vfs(2), Path::new(DIR), &options).unwrap();
-            engine.shared.finish_replay().unwrap();
+            engine.finish_replay().unwrap();
             engine
         };
         let expected = images(&open(&disk.fork(), 1));
@@ -212,19 +212,19 @@ fn purge_waits_for_replay_unless_replay_is_stuck() {
     let (vfs, counted) = faulty();
     let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
     let opening = counted.count(OpKind::Read);
-    let waits = engine.shared.purge_waits_for_replay();
-    assert!(waits || !engine.shared.checkpointer.replaying());
-    engine.shared.finish_replay().unwrap();
-    assert!(!engine.shared.purge_waits_for_replay());
+    let waits = engine.parts.replaying.holds_purge();
+    assert!(waits || !engine.parts.cleaner.checkpoints.checkpointer.replaying());
+    engine.finish_replay().unwrap();
+    assert!(!engine.parts.replaying.holds_purge());
     let replayed = counted.count(OpKind::Read);
     let (vfs, failing) = faulty();
     let nth = u64::midpoint(opening, replayed);
     let fault = Fault::Refused(ErrorKind::Other);
     failing.fail(FaultRule { kind: OpKind::Read, nth, for_ever: true, fault });
     let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
-    engine.shared.finish_replay().unwrap_err();
-    assert!(engine.shared.checkpointer.replaying());
-    assert!(!engine.shared.purge_waits_for_replay());
+    engine.finish_replay().unwrap_err();
+    assert!(engine.parts.cleaner.checkpoints.checkpointer.replaying());
+    assert!(!engine.parts.replaying.holds_purge());
 }
 
 /// Returns the lines of the file `progress`.
@@ -245,16 +245,16 @@ fn a_file_says_how_far_recovery_is() {
     let mut options = held_back();
     options.tuning.no_progress_file = false;
     let engine = Engine::open(&disk.vfs(2), Path::new(DIR), &options).unwrap();
-    let shared = &engine.shared;
-    shared.finish_replay().unwrap();
+    engine.finish_replay().unwrap();
+    let file = &engine.parts.replaying.progress;
     let done = progress(&disk);
     assert_eq!((&*done["state"], &*done["percent"], &*done["left_bytes"]), ("done", "100", "0"));
     // The clock stands still, so only the first of two reports in a fifth of a second is written.
     let view =
         |left_bytes| ReplayView { redo_bytes: 1000, left_bytes, elapsed_us: 1_000_000, usual_bytes_per_s: 0 };
-    shared.progress.tell_replay(|| view(400));
+    file.tell_replay(|| view(400));
     assert_eq!(progress(&disk)["state"], "done");
-    shared.progress.tell(Stage::Replaying(view(400)), false);
+    file.tell(Stage::Replaying(view(400)), false);
     let now = progress(&disk);
     assert_eq!((&*now["state"], &*now["percent"], &*now["seconds_left"]), ("replaying", "60", "1"));
     drop(engine);
@@ -270,7 +270,7 @@ fn a_file_says_how_far_recovery_is() {
     full.remove(&Path::new(DIR).join("progress")).unwrap();
     full.create_dir(&Path::new(DIR).join("progress")).unwrap();
     let engine = Engine::open(&full.vfs(2), Path::new(DIR), &options).unwrap();
-    engine.shared.finish_replay().unwrap();
+    engine.finish_replay().unwrap();
     engine.close().unwrap();
 }
 
@@ -298,8 +298,7 @@ fn a_restored_page_that_is_not_listed_gets_all_of_its_redo() {
     let [tree, _, other] = [0, 1, 2].map(|n| Tree::create(&engine.store, TreeId(TREE.0 + n)).unwrap());
     engine.checkpoint().unwrap();
     let flush_root = || {
-        let flushed =
-            engine.shared.flusher.flush(|_| vec![tree.root], BatchLimit::NONE, Force::CheckpointAge);
+        let flushed = engine.parts.flusher.flush(|_| vec![tree.root], BatchLimit::NONE, Force::CheckpointAge);
         assert_eq!(flushed.unwrap().pages, 1);
     };
     // It holds the checkpoint back.
@@ -309,7 +308,7 @@ fn a_restored_page_that_is_not_listed_gets_all_of_its_redo() {
     let before = disk.fork();
     put(&engine, tree, 2, b"key", b"second").unwrap();
     flush_root();
-    engine.shared.checkpointer.renew().unwrap();
+    engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
     drop(engine);
     let after = disk.fork();
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
@@ -336,8 +335,7 @@ fn the_rest_of_the_redo_from_before_a_page_was_made_anew_is_not_needed() {
     let [tree, _, other] = [0, 1, 2].map(|n| Tree::create(&engine.store, TreeId(TREE.0 + n)).unwrap());
     engine.checkpoint().unwrap();
     let flush_root = || {
-        let flushed =
-            engine.shared.flusher.flush(|_| vec![tree.root], BatchLimit::NONE, Force::CheckpointAge);
+        let flushed = engine.parts.flusher.flush(|_| vec![tree.root], BatchLimit::NONE, Force::CheckpointAge);
         assert_eq!(flushed.unwrap().pages, 1);
     };
     put(&engine, tree, 1, b"key", b"first").unwrap();
@@ -353,8 +351,8 @@ fn the_rest_of_the_redo_from_before_a_page_was_made_anew_is_not_needed() {
     mtr.apply(slot, &PageOp::Init { head, body: &[] });
     mtr.commit();
     put(&engine, tree, 4, b"key", b"fourth").unwrap();
-    engine.shared.checkpointer.renew().unwrap();
-    assert!(engine.shared.checkpointer.lsn() > passed);
+    engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
+    assert!(engine.parts.cleaner.checkpoints.checkpointer.lsn() > passed);
     drop(engine);
     // The file never got the second version, nor did the doublewrite.
     let copy = |path: &str, at: u64, len: usize| {
@@ -388,7 +386,7 @@ fn the_map_is_written_with_the_lists() {
         pages.into_iter().filter(|page| engine.store.pool.wants_flush(*page)).count()
     };
     assert_eq!(dirty(), 1);
-    engine.shared.order_map();
-    assert!(engine.shared.write_ordered().unwrap());
+    engine.parts.cleaner.writers.order_map();
+    assert!(engine.parts.cleaner.writers.write_ordered().unwrap());
     assert_eq!(dirty(), 0);
 }

@@ -56,8 +56,8 @@ fn set_up(disk: &MemDisk) -> Engine {
         mtr.commit();
     }
     // A checkpoint of `Engine` would also cut off the end of the file: no tree owns these pages.
-    engine.shared.drain(Force::Shutdown).unwrap();
-    engine.shared.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
+    engine.parts.cleaner.writers.drain(Force::Shutdown).unwrap();
+    engine.parts.cleaner.checkpoints.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
     engine
 }
 
@@ -78,10 +78,10 @@ fn change(engine: &Engine, page: PageNo) -> Lsn {
 
 /// Writes one page in place, as the cleaner does, and then moves the checkpoint as far as it can.
 fn write(engine: &Engine, page: PageNo) {
-    let shared = &engine.shared;
-    let written = shared.flusher.flush(|_| vec![page], BatchLimit::NONE, Force::CheckpointAge).unwrap();
+    let checkpointer = &engine.parts.cleaner.checkpoints.checkpointer;
+    let written = engine.parts.flusher.flush(|_| vec![page], BatchLimit::NONE, Force::CheckpointAge).unwrap();
     assert_eq!(written.pages, 1, "{page:?} has no dirty neighbour");
-    shared.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
+    checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
 }
 
 /// Returns what a power cut leaves now: what was synced.
@@ -107,18 +107,18 @@ fn in_the_file(disk: &MemDisk) -> Vec<PageNo> {
 fn the_checkpoint_waits_for_page_64_and_replay_begins_with_page_64738() {
     let disk = MemDisk::default();
     let engine = set_up(&disk);
-    let shared = &engine.shared;
+    let checkpointer = &engine.parts.cleaner.checkpoints.checkpointer;
     let mut told = String::new();
     let mut changed: Vec<(PageNo, Lsn)> = Vec::new();
     let mut tell = |step: &str, changed: &[(PageNo, Lsn)]| {
-        let checkpoint = shared.checkpointer.lsn();
+        let checkpoint = checkpointer.lsn();
         let next = changed.iter().find(|(_, lsn)| *lsn >= checkpoint);
         let at = match next {
             Some((page, lsn)) if *lsn == checkpoint => format!("at the change of {}", page.0),
             Some((page, _)) => format!("before the change of {}", page.0),
             None => "behind all changes".to_owned(),
         };
-        let dirty = PAGES.iter().filter(|page| shared.store.pool.wants_flush(**page));
+        let dirty = PAGES.iter().filter(|page| engine.store.pool.wants_flush(**page));
         let names =
             |pages: Vec<PageNo>| pages.iter().map(|page| page.0.to_string()).collect::<Vec<_>>().join(" ");
         let (dirty, written) = (names(dirty.copied().collect()), names(in_the_file(&disk)));
@@ -126,12 +126,12 @@ fn the_checkpoint_waits_for_page_64_and_replay_begins_with_page_64738() {
             .unwrap();
     };
     changed.push((PAGES[0], change(&engine, PAGES[0])));
-    shared.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
+    checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
     tell("1. 64 is changed", &changed);
     for page in [PAGES[1], PAGES[2]] {
         changed.push((page, change(&engine, page)));
     }
-    shared.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
+    checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
     tell("2. 38911, 64738 changed", &changed);
     write(&engine, PAGES[1]);
     tell("3. 38911 is written", &changed);

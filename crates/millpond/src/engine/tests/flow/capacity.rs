@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
     let mut world = World::new(&options(4 * MIB, 4096), 20, 2000);
     let segments = |world: &World| world.engine.store.log.segments().count();
-    world.engine.set_redo_capacity(8 * MIB).unwrap();
+    world.engine.switches().set_redo_capacity(8 * MIB).unwrap();
     assert_eq!(segments(&world), 32);
     world.device.full.store(true, Ordering::Relaxed);
-    let error = world.engine.set_redo_capacity(16 * MIB).unwrap_err();
+    let error = world.engine.switches().set_redo_capacity(16 * MIB).unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert_eq!(segments(&world), 32);
     assert_eq!(world.engine.metrics().value(M::RedoCapacityBytes), 8 * MIB);
@@ -18,9 +18,9 @@ fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
         world.operation().unwrap();
     }
     world.device.full.store(false, Ordering::Relaxed);
-    world.engine.set_redo_capacity(16 * MIB).unwrap();
+    world.engine.switches().set_redo_capacity(16 * MIB).unwrap();
     assert_eq!(segments(&world), 64);
-    assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
+    assert!(matches!(world.engine.switches().set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
 }
 
 /// A log that was made longer under load wrote all its new files at once, as fast as the device
@@ -28,13 +28,13 @@ fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
 #[test]
 fn a_log_that_is_made_longer_leaves_the_device_to_others() {
     let world = World::new(&options(4 * MIB, 4096), 5000, 20);
-    world.engine.set_redo_capacity(2 * MIB).unwrap();
+    world.engine.switches().set_redo_capacity(2 * MIB).unwrap();
     let calls = world.engine.calls();
     // The caller, and one more.
     let _inside = [calls.enter(), calls.enter()];
     let files = world.engine.store.log.segments().count();
     let (simulated, real) = (world.now(), Instant::now());
-    world.engine.set_redo_capacity(8 * MIB).unwrap();
+    world.engine.switches().set_redo_capacity(8 * MIB).unwrap();
     assert!(world.engine.store.log.segments().count() > files + 10);
     let device = Duration::from_micros(world.now() - simulated);
     // The files take simulated time only, the pauses real time, three times as much.
@@ -49,18 +49,18 @@ fn the_last_of_capacity_and_recovery_target_counts() {
     options.redo_capacity_bytes = None;
     options.recovery_target = Duration::from_secs(1);
     let world = World::new(&options, 20, 20);
-    let shared = &world.engine.shared;
+    let log_size = world.log_size();
     let capacity = || world.engine.metrics().value(M::RedoCapacityBytes);
     let second = capacity();
-    world.engine.set_recovery_target(Duration::from_secs(4)).unwrap();
+    world.engine.switches().set_recovery_target(Duration::from_secs(4)).unwrap();
     assert!(capacity() > 3 * second, "{second} and then {}", capacity());
-    assert!(matches!(world.engine.set_recovery_target(Duration::ZERO), Err(Error::Misuse(_))));
-    world.engine.set_redo_capacity(8 * MIB).unwrap();
-    shared.follow_replay_rate(500_000_000);
+    assert!(matches!(world.engine.switches().set_recovery_target(Duration::ZERO), Err(Error::Misuse(_))));
+    world.engine.switches().set_redo_capacity(8 * MIB).unwrap();
+    log_size.follow_replay_rate(500_000_000);
     assert_eq!(capacity(), 8 * MIB);
-    world.engine.set_recovery_target(Duration::from_secs(1)).unwrap();
+    world.engine.switches().set_recovery_target(Duration::from_secs(1)).unwrap();
     let by_guess = capacity();
-    shared.follow_replay_rate(2_000_000_000);
+    log_size.follow_replay_rate(2_000_000_000);
     assert!(capacity() > 3 * by_guess, "{by_guess} and then {}", capacity());
 }
 
@@ -75,17 +75,17 @@ fn a_log_that_follows_a_target_is_no_longer_than_it_helps() {
         world.operation().unwrap();
     }
     let level = |world: &World, metric| world.engine.metrics().value(metric);
-    let allowed = |world: &World| world.engine.shared.redo_room(world.now()).allowed;
+    let allowed = |world: &World| world.log_size().room(world.now()).allowed;
     let helpful = level(&world, M::RedoHelpfulBytes);
     assert!(level(&world, M::RedoCapacityBytes) > 10 * helpful, "helpful: {helpful}");
     assert!((helpful / 2..=helpful).contains(&allowed(&world)), "{} of {helpful}", allowed(&world));
     // The user knows better.
-    world.engine.set_redo_capacity(1 << 30).unwrap();
+    world.engine.switches().set_redo_capacity(1 << 30).unwrap();
     for _ in 0..2000 {
         world.operation().unwrap();
     }
     assert!(allowed(&world) > 1000 * MIB, "{}", allowed(&world));
-    world.engine.set_recovery_target(Duration::from_secs(60)).unwrap();
+    world.engine.switches().set_recovery_target(Duration::from_secs(60)).unwrap();
     assert!(allowed(&world) <= helpful, "{} of {helpful}", allowed(&world));
 }
 
@@ -116,7 +116,7 @@ fn a_log_shrinks_without_delaying_writers() {
     while segments(&world) < 40 {
         world.operation().unwrap();
     }
-    world.engine.set_redo_capacity(4 * MIB).unwrap();
+    world.engine.switches().set_redo_capacity(4 * MIB).unwrap();
     let mut operations = 0;
     while segments(&world) > 16 {
         world.operation().unwrap();
@@ -163,9 +163,9 @@ fn the_capacity_can_change_while_threads_write() {
         let _stop = Stop(&stop);
         let segments = engine.store.log.segments();
         for _ in 0..3 {
-            engine.set_redo_capacity(8 * MIB).unwrap();
+            engine.switches().set_redo_capacity(8 * MIB).unwrap();
             assert!(segments.count() >= 32);
-            engine.set_redo_capacity(2 * MIB).unwrap();
+            engine.switches().set_redo_capacity(2 * MIB).unwrap();
             // The limit is for a log that never shrinks, not for a slow machine.
             let begun = Instant::now();
             while segments.count() > 8 {

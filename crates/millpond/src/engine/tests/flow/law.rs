@@ -47,10 +47,10 @@ fn under_innodbs_law_writers_are_not_delayed_but_stopped() {
     for (law, server) in [(InnodbLaw::mariadb(), Server::MariaDb1011), (InnodbLaw::mysql(), Server::MySql8)] {
         let (met, world) = run(Law::Innodb(law.io_capacity(100)), 60_000);
         assert!(met.delayed == 0 && met.stops > 0, "{met:?}");
-        let capacity = world.shared().redo_room(world.now()).allowed;
+        let capacity = world.log_size().room(world.now()).allowed;
         let sync = log_points(server, capacity).sync_age;
         assert!(met.age_max > sync - OP_BYTES && met.age_max < sync + 2 * OP_BYTES, "{sync}: {met:?}");
-        let marks = world.shared().update_marks(world.now());
+        let marks = world.log_size().update_marks(world.now());
         assert_eq!((marks.soft, marks.hard), (sync, sync));
         let check = world.tree.check(&world.engine.store).unwrap();
         assert!(check.problems.is_empty(), "{:?}", check.problems);

@@ -20,11 +20,11 @@ fn a_burst_after_a_rest_is_not_delayed() {
             let age = world.age();
             assert_eq!(world.ask(), Answer::In(0), "at age {age}, with {} files", files(&world));
             assert!(age < begun + 40 * MIB, "{} files", files(&world));
-            if !world.shared().admission.is_free(OP_BYTES) {
+            if !world.engine.admission.is_free(OP_BYTES) {
                 woken_at.get_or_insert(age);
             }
             if woken_at.take_if(|at| age > *at + 1_000_000).is_some() {
-                world.shared().adjust_files(world.now()).unwrap();
+                world.log_size().adjust(world.now()).unwrap();
             }
             let n = world.rng.below(world.rows);
             world.write(n);
@@ -50,16 +50,16 @@ fn after_a_checkpoint_admission_uses_the_files_that_are_left() {
         world.write(let_in % world.rows);
         assert!(let_in < before, "more is let in than the files hold");
     }
-    assert!(world.age() <= world.shared().redo_room(world.now()).existing, "age {}", world.age());
+    assert!(world.age() <= world.log_size().room(world.now()).existing, "age {}", world.age());
     world.rest(5_000_000);
     // While others write, the log keeps what they need for some seconds.
     while files(&world) < 40 {
         world.operation().unwrap();
     }
     let segment = world.engine.store.log.segments().block_bytes();
-    world.shared().drain(Force::Shutdown).unwrap();
-    world.shared().checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
-    world.shared().free_disk_space(10 * segment).unwrap();
+    world.writers().drain(Force::Shutdown).unwrap();
+    world.checkpointer().advance(metrics::SyncReason::Checkpoint, false).unwrap();
+    world.log_size().free_disk_space(10 * segment).unwrap();
     assert!((20..40).contains(&files(&world)), "{} files", files(&world));
 }
 
@@ -72,14 +72,13 @@ fn files_below_a_checkpoint_are_no_room_before_they_are_recycled() {
     while world.engine.store.log.segments().count() < 40 {
         world.operation().unwrap();
     }
-    let shared = world.engine.shared.clone();
-    shared.drain(Force::Shutdown).unwrap();
-    shared.checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
+    world.writers().drain(Force::Shutdown).unwrap();
+    world.checkpointer().advance(metrics::SyncReason::Checkpoint, false).unwrap();
     let segments = world.engine.store.log.segments();
     let (files, end) = (segments.count(), segments.end());
-    assert!(segments.count_from(shared.checkpointer.lsn()) < files / 2, "most can be recycled");
-    let marks = shared.update_marks(world.now());
-    assert!(shared.checkpointer.lsn().0 + marks.capacity <= end.0);
+    assert!(segments.count_from(world.checkpointer().lsn()) < files / 2, "most can be recycled");
+    let marks = world.log_size().update_marks(world.now());
+    assert!(world.checkpointer().lsn().0 + marks.capacity <= end.0);
     let mut written = 0;
     while matches!(world.ask(), Answer::In(_)) {
         written += 1;
@@ -94,5 +93,5 @@ fn files_below_a_checkpoint_are_no_room_before_they_are_recycled() {
     assert_eq!(world.engine.store.log.segments().count(), files, "a flush made a file");
     assert!(written > 0);
     world.rest(5_000_000);
-    assert!(world.shared().update_marks(world.now()).capacity > marks.capacity, "they are recycled");
+    assert!(world.log_size().update_marks(world.now()).capacity > marks.capacity, "they are recycled");
 }

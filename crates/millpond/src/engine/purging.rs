@@ -1,0 +1,69 @@
+//! The thread that reverts and purges (purge): when it works, and how much at once.
+
+use super::disk_space::DiskSpace;
+use super::replaying::Replaying;
+use super::roster::Pause;
+use crate::error::{Poison, Result};
+use crate::store::Store;
+use crate::txn::Txns;
+use base::sync::{Parker, Unparker};
+use metrics::M;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sleep of the thread when it has no work.
+const NAP: Duration = Duration::from_millis(10);
+/// Closing on a full disk looks so often for progress of purge, one nap apart.
+const LOOKS_AT_CLOSE: u32 = 20;
+/// After this many sleeps without work, the thread flushes commits that did not wait.
+const NAPS_BEFORE_FLUSH: u32 = 100;
+/// Ended transactions that the thread purges before it checks whether it is to stop.
+const SLICE: usize = 64;
+
+/// What reverting and purging depend on.
+#[derive(Clone)]
+pub(super) struct Purging {
+    pub(super) store: Arc<Store>,
+    pub(super) txns: Arc<Txns>,
+    pub(super) replaying: Arc<Replaying>,
+    pub(super) disk: Arc<DiskSpace>,
+    pub(super) poison: Arc<Poison>,
+    pub(super) thread: Unparker,
+}
+
+impl Purging {
+    /// Does one slice of reverting and purging. `idle` counts the steps without work.
+    pub(super) fn step(&self, idle: &mut u32) -> Result<Pause> {
+        if self.replaying.holds_purge() {
+            return Ok(Pause::For(NAP));
+        }
+        let step = self.txns.background_step(SLICE);
+        *idle = if matches!(step, Ok(0)) { *idle + 1 } else { 0 };
+        if *idle == NAPS_BEFORE_FLUSH {
+            *idle = 0;
+            self.txns.flush_for_purge()?;
+        }
+        Ok(if step? == SLICE { Pause::None } else { Pause::For(NAP) })
+    }
+
+    /// Waits for purge and rollback if a full disk has no reserve: then the last checkpoint would
+    /// find no space for the undo of what they have left. Gives up after a fifth of a second
+    /// without progress.
+    pub(super) fn finish_on_full_disk(&self) {
+        let left = || self.txns.left_in_background();
+        let metrics = &self.store.metrics;
+        // One transaction may have many rows.
+        let done = || metrics.get(M::PurgeRows) + metrics.get(M::RowReverts);
+        let (parker, mut last, mut looks) = (Parker::new(), (usize::MAX, done()), 0);
+        let is_full = || self.disk.reserve.hold().is_err();
+        while left() > 0 && looks < LOOKS_AT_CLOSE && !self.poison.is_set() && is_full() {
+            let now = (left().min(last.0), done());
+            looks = if now == last { looks + 1 } else { 0 };
+            last = now;
+            // Purge needs the commits durable. A failure poisons, and closing reports it.
+            drop(self.txns.flush_for_purge());
+            self.thread.unpark();
+            parker.park_for(NAP);
+        }
+    }
+}

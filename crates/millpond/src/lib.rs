@@ -150,8 +150,10 @@
 //! After a killed process or a power cut the next [`Db::open`] finds every transaction whose commit
 //! was acknowledged with [`Durability::Sync`], and all or nothing of every other transaction. Open
 //! transactions are rolled back, [prepared](Transaction::prepare) ones wait for their decision, and
-//! a table that was being loaded does not exist. Opening takes at most about
-//! [`Options::recovery_target`]. The program has nothing else to do.
+//! a table that was being loaded does not exist. The program has nothing else to do. Opening reads
+//! the end of the log and not the pages: from then on a page gets the redo that it lacks when it is
+//! needed, and all of them get it beside the program's calls, within about
+//! [`Options::recovery_target`].
 //!
 //! After the first failed write or sync no commit is acknowledged any more: calls return
 //! [`Error::Poisoned`], and opening again recovers. A full disk is no such failure, because the

@@ -1,6 +1,7 @@
 //! Tidy: rules of structure and style. Each rule is a file here and works on text only. A test of
 //! its own shows that it can fail.
 
+mod circles;
 mod columns;
 mod docs;
 mod doors;
@@ -10,6 +11,9 @@ mod problem;
 mod reach;
 mod source;
 mod style;
+mod threads;
+mod types;
+mod uses;
 mod waits;
 mod words;
 
@@ -41,8 +45,11 @@ fn check(tree: &Tree) -> Vec<Problem> {
     };
     reach.check(&mut report);
     layers::check(tree, &reach, &mut report);
+    circles::check(tree, &reach, &mut report);
+    types::check(tree, &reach, &mut report);
     doors::check(tree, &reach, &mut report);
     waits::check(tree, &reach, &mut report);
+    threads::check(tree, &reach, &mut report);
     style::check(tree, &mut report);
     columns::check(tree, &mut report);
     functions::check(tree, &mut report);

@@ -66,6 +66,11 @@ impl Tree {
         self.files.iter().find(|f| f.path == path)
     }
 
+    /// Whether there is a file below a directory.
+    pub(super) fn has_dir(&self, dir: &str) -> bool {
+        self.paths.iter().any(|path| path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/')))
+    }
+
     fn walk(&mut self, dir: &Path, prefix: &str) {
         let mut entries: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().collect();
         entries.sort_by_key(fs::DirEntry::file_name);

@@ -67,6 +67,7 @@ int start(void *place) {
   options.redo_dir = settings::redo_dir();
   options.doublewrite_dir = settings::doublewrite_dir();
   options.unsafe_no_doublewrite = !settings::doublewrite();
+  options.own_process = 1;
   options.page_bytes = PAGE_BYTES;
   options.buffer_pool_bytes = settings::buffer_pool_bytes();
   options.redo_capacity_bytes = settings::redo_capacity_bytes();

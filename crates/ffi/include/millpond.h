@@ -297,6 +297,9 @@ typedef struct {
   // Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
   // them for good (`millpond_set_doublewrite`).
   uint32_t unsafe_no_doublewrite;
+  // Other than 0: the process is there for the database. Opening may raise its limit of open
+  // files, and freed memory goes back to the system by `malloc_trim`.
+  uint32_t own_process;
   // Memory for the locks of rows and ranges.
   uint64_t lock_memory_bytes;
   // Is told of each deadlock while its transactions still wait, by any thread; or null.

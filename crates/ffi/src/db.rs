@@ -42,6 +42,9 @@ pub struct DbOptions {
     /// Other than 0: pages are written without a copy in the doublewrite, and a power cut may tear
     /// them for good (`millpond_set_doublewrite`).
     pub unsafe_no_doublewrite: u32,
+    /// Other than 0: the process is there for the database. Opening may raise its limit of open
+    /// files, and freed memory goes back to the system by `malloc_trim`.
+    pub own_process: u32,
     /// Memory for the locks of rows and ranges.
     pub lock_memory_bytes: u64,
     /// Is told of each deadlock while its transactions still wait, by any thread; or null.
@@ -67,7 +70,8 @@ pub extern "C" fn millpond_version() -> *const c_char {
 
 /// Returns the engine's options. REQUIRES: the paths are null or valid.
 unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure> {
-    let mut all = Options::new().on_failure(|error| log(&stopped(error)));
+    let mut all =
+        Options::new().on_failure(|error| log(&stopped(error))).own_process(options.own_process != 0);
     if options.page_bytes > 0 {
         all = all.page_bytes(
             usize::try_from(options.page_bytes).map_err(|_| misuse("the page size is too large"))?,

@@ -19,6 +19,7 @@ mod failure;
 mod figures;
 mod law;
 mod output;
+mod own_process;
 mod plot;
 mod progress;
 mod recorder;

@@ -163,9 +163,8 @@
 //! `SIGXFSZ`, which ends a program that does not ignore it. In a program that ignores it the call
 //! returns [`Error::DiskFull`].
 //!
-//! A database has a few dozen files open, or more if the process may. Opening a database raises the
-//! soft limit of the process (`ulimit -n`) as far as the hard limit allows, up to 8,192. A program
-//! that uses `select` should keep its own files below 1,024.
+//! A database has a few dozen files open, or more if the process may (`ulimit -n`). A program that
+//! is there for its database asks for more with [`Options::own_process`].
 //!
 //! # Tuning
 //!
@@ -257,7 +256,9 @@ pub use lock::WaitObserver;
 #[doc(inline)]
 pub use metrics::Snapshot;
 pub use mtr::redo_bytes_of_thread;
-pub use options::{Doublewrite, InnodbLaw, Law, Options};
+pub use options::{Doublewrite, Options};
+#[cfg(any(test, feature = "lab"))]
+pub use options::{InnodbLaw, Law};
 pub use rescue::{RescueProblem, RescueReport, rescue};
 pub use table::Table;
 pub use txn::counters::{CounterStep, TakenValues};

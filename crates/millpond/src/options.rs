@@ -1,11 +1,15 @@
 //! The options of opening a database: plain data, checked once.
 
 mod doublewrite;
+mod experiments;
+#[cfg(any(test, feature = "lab"))]
 mod law;
 mod on_deadlock;
 
 use crate::error::{Error, OnFailure, Result};
 pub use doublewrite::Doublewrite;
+pub(crate) use experiments::Experiments;
+#[cfg(any(test, feature = "lab"))]
 pub use law::{InnodbLaw, Law};
 use on_deadlock::OnDeadlock;
 use std::path::PathBuf;
@@ -64,11 +68,10 @@ pub struct Options {
     pub(crate) lock_memory_bytes: Option<u64>,
     pub(crate) history_disk_bytes: u64,
     pub(crate) eager_recovery: bool,
-    pub(crate) hold_cleaning_until_redo_bytes: u64,
-    pub(crate) read_ahead: bool,
+    pub(crate) own_process: bool,
     pub(crate) recorder_interval: Duration,
     pub(crate) doublewrite: Doublewrite,
-    pub(crate) law: Law,
+    pub(crate) experiments: Experiments,
     pub(crate) on_failure: Option<OnFailure>,
     pub(crate) on_deadlock: Option<OnDeadlock>,
     pub(crate) tuning: Tuning,
@@ -170,11 +173,10 @@ impl Options {
             lock_memory_bytes: None,
             history_disk_bytes: 32 << 30,
             eager_recovery: false,
-            hold_cleaning_until_redo_bytes: 0,
-            read_ahead: true,
+            own_process: false,
             recorder_interval: Duration::from_secs(1),
             doublewrite: Doublewrite::On,
-            law: Law::Millpond,
+            experiments: Experiments::default(),
             on_failure: None,
             on_deadlock: None,
             tuning: Tuning::default(),
@@ -306,6 +308,16 @@ impl Options {
         self
     }
 
+    /// Whether the process is there for the database, as a server is. Then opening raises the soft
+    /// limit of open files (`ulimit -n`) as far as the hard limit allows, up to 8,192, and memory
+    /// that the engine has freed after a peak goes back to the system by `malloc_trim`, which walks
+    /// the heap of the whole process. Default: false: a library leaves its host as it is.
+    #[must_use]
+    pub fn own_process(mut self, own: bool) -> Options {
+        self.own_process = own;
+        self
+    }
+
     /// How often the flight recorder writes all metrics to the file `recorder`, a ring of 8 MiB in
     /// the directory of the database. At least 10 milliseconds; zero switches it off. Default: one
     /// second, which is several hours of a busy database. [`inspect::recording`] reads it. A
@@ -315,14 +327,6 @@ impl Options {
     #[must_use]
     pub fn recorder_interval(mut self, interval: Duration) -> Options {
         self.recorder_interval = interval;
-        self
-    }
-
-    /// The law of flow control. Default: Millpond's. InnoDB's law is for comparisons on the same
-    /// engine. It may be another one at each open.
-    #[must_use]
-    pub fn law(mut self, law: Law) -> Options {
-        self.law = law;
         self
     }
 
@@ -358,23 +362,6 @@ impl Options {
     #[must_use]
     pub fn on_deadlock(mut self, function: impl Fn(u64, &[u64]) + Send + Sync + 'static) -> Options {
         self.on_deadlock = Some(OnDeadlock(Arc::new(function)));
-        self
-    }
-
-    /// Holds the cleaner back until the redo since the checkpoint reaches this many bytes. For
-    /// crash experiments.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn hold_cleaning_until_redo_bytes(mut self, bytes: u64) -> Options {
-        self.hold_cleaning_until_redo_bytes = bytes;
-        self
-    }
-
-    /// Whether scans read ahead. Default: they do. For comparisons.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn read_ahead(mut self, read_ahead: bool) -> Options {
-        self.read_ahead = read_ahead;
         self
     }
 
@@ -425,7 +412,7 @@ impl Options {
             return misuse(format!("a redo capacity of {bytes} bytes: at least {least} are needed"));
         }
         check_recovery_target(self.recovery_target)?;
-        self.law.validate()?;
+        self.experiments.law.problem().map_or(Ok(()), misuse)?;
         let interval = self.recorder_interval;
         if !interval.is_zero() && interval < RECORDER_INTERVAL_MIN {
             return misuse(format!(

@@ -112,11 +112,14 @@ fn a_long_recovery_target_needs_no_more_descriptors() {
 }
 
 #[test]
-fn the_soft_limit_is_raised_to_the_hard_limit() {
-    in_a_process("the_soft_limit_is_raised_to_the_hard_limit", |dir| {
+fn the_soft_limit_is_raised_to_the_hard_limit_if_that_is_asked() {
+    in_a_process("the_soft_limit_is_raised_to_the_hard_limit_if_that_is_asked", |dir| {
         let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX).min(512);
         limit(Resource::Nofile, 48, hard);
         let db = options().open(dir.join("db")).unwrap();
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(48), "nobody has asked");
+        db.close().unwrap();
+        let db = options().own_process(true).open(dir.join("db")).unwrap();
         assert_eq!(getrlimit(Resource::Nofile).current, Some(hard));
         db.close().unwrap();
     });

@@ -123,8 +123,9 @@ pub trait Disk: Send + Sync + Debug {
     fn is_ephemeral(&self) -> bool {
         false
     }
-    /// Returns how many file descriptors the process may have; `None` if there is no limit. Raises
-    /// a limit that can be raised.
+    /// Raises how many file descriptors the process may have, as far as that helps and is allowed.
+    fn raise_descriptors(&self) {}
+    /// Returns how many file descriptors the process may have; `None` if there is no limit.
     fn descriptors(&self) -> Option<usize> {
         None
     }

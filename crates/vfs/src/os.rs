@@ -229,13 +229,18 @@ impl Disk for OsDisk {
     }
 
     /// Raises the soft limit to [`DESCRIPTORS`], or as far as the hard limit allows.
-    fn descriptors(&self) -> Option<usize> {
+    fn raise_descriptors(&self) {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let current = current?;
         let wanted = maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
-        let raised = Rlimit { current: Some(wanted), maximum };
-        let raised = wanted > current && setrlimit(Resource::Nofile, raised).is_ok();
-        Some(usize::try_from(if raised { wanted } else { current }).unwrap_or(usize::MAX))
+        if current.is_some_and(|current| wanted > current) {
+            // What is not allowed stays as it is.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+        }
+    }
+
+    fn descriptors(&self) -> Option<usize> {
+        let current = getrlimit(Resource::Nofile).current?;
+        Some(usize::try_from(current).unwrap_or(usize::MAX))
     }
 
     fn batch_io(&self) -> BatchIo {

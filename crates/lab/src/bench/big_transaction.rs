@@ -2,8 +2,9 @@
 
 use super::{mib, resident_kib, scratch};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_size;
-use millpond::{Db, Options, Table, Transaction};
+use millpond::{Db, Table, Transaction};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ impl BigTransaction {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         let dir = scratch()?;
-        let options = Options::new().buffer_pool_bytes(512 << 20).history_memory_bytes(self.history);
+        let options = own_process::options().buffer_pool_bytes(512 << 20).history_memory_bytes(self.history);
         let db = options.open(dir.dir().join("db"))?;
         let start = Instant::now();
         let table = db.bulk_load("t", (0..self.rows).map(|n| (n.to_be_bytes(), [1; VALUE_BYTES])))?;

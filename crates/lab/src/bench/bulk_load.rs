@@ -3,7 +3,8 @@
 use super::random::next;
 use super::{figure, scratch};
 use crate::failure::Outcome;
-use millpond::{Db, Options};
+use crate::own_process;
+use millpond::Db;
 use std::time::{Duration, Instant};
 
 const PAGE_BYTES: usize = 8192;
@@ -42,7 +43,7 @@ impl BulkLoad {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         let dir = scratch()?;
-        let db = Options::new().page_bytes(PAGE_BYTES).open(dir.dir().join("db"))?;
+        let db = own_process::options().page_bytes(PAGE_BYTES).open(dir.dir().join("db"))?;
         let (rows, value_bytes) = (self.rows, self.value_bytes as usize);
         let source = random(SOURCE_BYTES);
         let value = |n: u64| &source[n as usize * 37 % (SOURCE_BYTES - value_bytes)..][..value_bytes];

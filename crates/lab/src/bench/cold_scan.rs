@@ -5,6 +5,7 @@ use super::device::Device;
 use super::random::next;
 use super::{figure, median, scratch};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_size;
 use millpond::{Db, Options};
 use std::ops::ControlFlow;
@@ -100,7 +101,7 @@ impl ColdScan {
     }
 
     fn options(&self) -> Options {
-        Options::new().buffer_pool_bytes(self.pool)
+        own_process::options().buffer_pool_bytes(self.pool)
     }
 
     fn scan(&self, dir: &Path, variant: Variant) -> Outcome<Measured> {

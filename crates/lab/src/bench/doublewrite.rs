@@ -5,10 +5,11 @@ use super::mib;
 use crate::driver::drive;
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
+use crate::own_process;
 use crate::progress::Progress;
 use crate::units::{parse_seconds, parse_size};
 use crate::workload::{self, WorkloadKind, WorkloadParams};
-use millpond::{Db, Doublewrite as Switch, Options};
+use millpond::{Db, Doublewrite as Switch};
 use std::path::Path;
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Doublewrite {
         if self.seconds.is_zero() || workload.has_an_end() {
             return Err(Failure::misuse("only a run of some seconds can be measured: --workload, --seconds"));
         }
-        let options = Options::new().buffer_pool_bytes(self.pool);
+        let options = own_process::options().buffer_pool_bytes(self.pool);
         let database = Database::filled(options, self.workload, params)?;
         let data = pages_bytes(&database.files())?;
         say!("pages {:.0} MiB, pool {:.2} of that", mib(data), self.pool as f64 / data);

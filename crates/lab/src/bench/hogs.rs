@@ -5,8 +5,9 @@ use super::device::Device;
 use super::random::next;
 use super::{figure, median, p99, rows, scratch, sorted};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_time;
-use millpond::{Db, Options, Table};
+use millpond::{Db, Table};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +79,7 @@ struct Bench {
 impl Bench {
     fn new(dir: &Path, time: Duration) -> Outcome<Bench> {
         let device = Device::new(&dir.join("device"))?;
-        let options = Options::new().buffer_pool_bytes(POOL_BYTES).redo_capacity_bytes(REDO_BYTES);
+        let options = own_process::options().buffer_pool_bytes(POOL_BYTES).redo_capacity_bytes(REDO_BYTES);
         let db = options.open(dir.join("db"))?;
         let table = rows(&db, ROWS, VALUE_BYTES)?;
         Ok(Bench { device, db, table, time })

@@ -3,8 +3,9 @@
 use super::random::next;
 use super::{joined, median, rows, scratch};
 use crate::failure::Outcome;
+use crate::own_process;
 use crate::units::parse_time;
-use millpond::{Db, Durability, Isolation, Options, Table, Transaction, TxnOptions};
+use millpond::{Db, Durability, Isolation, Table, Transaction, TxnOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -76,7 +77,7 @@ impl Idle {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         let dir = scratch()?;
-        let db = Options::new().buffer_pool_bytes(256 << 20).open(dir.dir().join("db"))?;
+        let db = own_process::options().buffer_pool_bytes(256 << 20).open(dir.dir().join("db"))?;
         let table = rows(&db, ROWS, 60)?;
         say!("{} threads, {} idle transactions", self.threads, self.idle);
         for (write, name) in [(false, "reads"), (true, "updates")] {

@@ -5,9 +5,9 @@ use super::device::Device;
 use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::{parse_seconds, parse_size};
 use crate::workload::{WorkloadKind, WorkloadParams};
-use millpond::Options;
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl IoBound {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
         let params = load::uniform(self.tables, self.rows);
-        let options = Options::new().buffer_pool_bytes(self.pool).page_bytes(PAGE_BYTES);
+        let options = own_process::options().buffer_pool_bytes(self.pool).page_bytes(PAGE_BYTES);
         let database = Database::filled(options, WorkloadKind::ReadWrite, params)?;
         say!("{} {}", heads("threads"), device_heads());
         for _ in 0..self.rounds {

@@ -3,8 +3,9 @@
 use super::random::next;
 use super::{figure, joined, scratch, soon_durable, wait_until_purged};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_time;
-use millpond::{Db, Durability, Options, Table, Transaction, TxnOptions};
+use millpond::{Db, Durability, Table, Transaction, TxnOptions};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -167,7 +168,7 @@ impl LongSnapshot {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         let dir = scratch()?;
-        let db = Options::new().buffer_pool_bytes(512 << 20).open(dir.dir().join("db"))?;
+        let db = own_process::options().buffer_pool_bytes(512 << 20).open(dir.dir().join("db"))?;
         let load = |n| db.bulk_load(&format!("t{n}"), (0..ROWS).map(|n| (n.to_be_bytes(), value(n))));
         let tables = (0..self.writers).map(load).collect::<Result<Vec<Table>, _>>()?;
         let options =

@@ -4,8 +4,9 @@
 use super::device::Device;
 use super::{figure, scratch, wait_until_purged};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_size;
-use millpond::{Db, Options, Table};
+use millpond::{Db, Table};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,7 @@ impl LongValues {
     }
 
     fn open(&self, dir: &Path) -> millpond::Result<Db> {
-        Options::new().buffer_pool_bytes(self.pool).open(dir)
+        own_process::options().buffer_pool_bytes(self.pool).open(dir)
     }
 
     /// `device` is the rate of the device's reads, MB/s.

@@ -2,7 +2,8 @@
 
 use super::{figure, scratch, soon_durable};
 use crate::failure::{Failure, Outcome};
-use millpond::{LockWait, Options, Table, Transaction};
+use crate::own_process;
+use millpond::{LockWait, Table, Transaction};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ impl Queue {
     }
 
     fn measure(&self, dir: &Path, locks: bool) -> Outcome {
-        let db = Options::new().buffer_pool_bytes(512 << 20).open(dir)?;
+        let db = own_process::options().buffer_pool_bytes(512 << 20).open(dir)?;
         let table = db.create_table("queue")?;
         let mut last = 0u64;
         let mut tx = db.begin_with(soon_durable())?;

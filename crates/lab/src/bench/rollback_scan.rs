@@ -2,7 +2,8 @@
 
 use super::scratch;
 use crate::failure::{Failure, Outcome};
-use millpond::{LockWait, Options, Table, Transaction};
+use crate::own_process;
+use millpond::{LockWait, Table, Transaction};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
@@ -51,7 +52,7 @@ impl RollbackScan {
 
     /// Returns the seconds of two scans.
     fn measure(&self, dir: &Path, update: bool, locks: bool) -> Outcome<[f64; 2]> {
-        let db = Options::new().buffer_pool_bytes(1 << 30).open(dir.join("db"))?;
+        let db = own_process::options().buffer_pool_bytes(1 << 30).open(dir.join("db"))?;
         let key = |n: u64| n.to_be_bytes();
         let old = if update { self.rows } else { 0 };
         db.bulk_load("t", (0..old).map(|n| (key(n), [7; 60])))?;

@@ -3,11 +3,12 @@
 use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::{parse_seconds, parse_size};
 
 use crate::workload::{WorkloadKind, table_names};
 use clap::ValueEnum;
-use millpond::{Db, Options};
+use millpond::Db;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -90,7 +91,7 @@ impl Stalls {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
         let params = load::uniform(self.tables, self.rows);
-        let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.log);
+        let options = own_process::options().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.log);
         let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
         let db = &database.db;
         let scenes = if self.only.is_empty() { Scene::value_variants() } else { &self.only };

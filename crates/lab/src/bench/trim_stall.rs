@@ -3,8 +3,9 @@
 use super::random::next;
 use super::{figure, joined, resident_kib};
 use crate::failure::Outcome;
+use crate::own_process;
 use crate::units::parse_time;
-use millpond::{Db, Durability, Isolation, Options, Table, TxnOptions};
+use millpond::{Db, Durability, Isolation, Table, TxnOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -115,7 +116,7 @@ fn allocate(shared: &Shared, number: u64) -> millpond::Result<()> {
 impl TrimStall {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
-        let options = Options::new().buffer_pool_bytes(64 << 20).history_memory_bytes(1 << 30);
+        let options = own_process::options().buffer_pool_bytes(64 << 20).history_memory_bytes(1 << 30);
         let db = options.open_in_memory()?;
         let table = db.create_table("t")?;
         let shared = Shared::default();

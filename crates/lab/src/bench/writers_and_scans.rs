@@ -4,8 +4,9 @@
 use super::random::next;
 use super::{joined, p99, scratch, sorted};
 use crate::failure::{Failure, Outcome};
+use crate::own_process;
 use crate::units::parse_time;
-use millpond::{Db, Durability, Isolation, Options, Table, TxnOptions};
+use millpond::{Db, Durability, Isolation, Table, TxnOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ impl WritersAndScans {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
         let dir = scratch()?;
-        let db = Options::new().open(dir.dir().join("db"))?;
+        let db = own_process::options().open(dir.dir().join("db"))?;
         say!(
             "{:>8} {:>6} {:>7} {:>10} {:>10} {:>9} {:>10} {:>12} {:>13} {:>7}",
             "scanners",

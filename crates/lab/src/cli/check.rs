@@ -3,6 +3,7 @@
 use super::existing::{open_existing, pool_sentence};
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
+use crate::own_process;
 use std::path::PathBuf;
 
 /// Check every page and every tree of a database
@@ -15,7 +16,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> Outcome {
-        let db = open_existing(&self.dir, millpond::Options::new())?;
+        let db = open_existing(&self.dir, own_process::options())?;
         let report = db.check()?;
         let pool = pool_sentence(&db);
         // Before anything is said: closing writes what redo has changed.

@@ -4,6 +4,7 @@ use super::existing::{open_existing, pool_sentence};
 use crate::failure::Outcome;
 use crate::figures::recovery_redo_bytes;
 use crate::output::print;
+use crate::own_process;
 use crate::progress::Progress;
 use crate::stop;
 use crate::units::{show_micros, show_size};
@@ -29,7 +30,7 @@ impl Recover {
     pub(crate) fn run(self) -> Outcome {
         stop::install();
         let start = Instant::now();
-        let options = millpond::Options::new().eager_recovery(self.eager);
+        let options = own_process::options().eager_recovery(self.eager);
         let db = open_existing(&self.dir, options)?;
         let mut progress = Progress::on_stderr();
         let mut shown = start;

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::law::LawFlags;
 use crate::output::print;
+use crate::own_process;
 use crate::progress::Progress;
 use crate::report::{self, RunReport};
 use crate::result::{Request, RunContext, RunResult, write_json};
@@ -292,7 +293,7 @@ impl Run {
     }
 
     fn options(&self) -> Options {
-        let mut options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        let mut options = own_process::options().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
         if self.unsafe_no_doublewrite {
             options = options.doublewrite(Doublewrite::UnsafeOff);
         }

@@ -21,6 +21,7 @@ pub(crate) use wire::{Inbox, Message, Outbox, send_failure};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
+use crate::own_process;
 use crate::progress::Progress;
 use crate::report::{self, CrashReport, ReportDir};
 use crate::result::{to_json, write_json};
@@ -77,7 +78,7 @@ impl EngineSizes {
     /// Returns the options, the same for all processes: otherwise the log might grow or shrink at
     /// the opening, which would be measured as recovery.
     pub(crate) fn options(self) -> Options {
-        let mut options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        let mut options = own_process::options().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
         if let Some(target) = self.recovery_target {
             options = options.recovery_target(target);
         }

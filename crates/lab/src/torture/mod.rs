@@ -15,6 +15,7 @@ use crate::crash::recipe::{ExpectedRows, Plan};
 use crate::crash::{COUNTS, Verdict, verify};
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
+use crate::own_process;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::stop;
@@ -25,7 +26,7 @@ use certificate::Certificate;
 use cuts::Left;
 use heard::Heard;
 use life::{End, Life, Setting};
-use millpond::{Db, Options, TxnOptions};
+use millpond::{Db, TxnOptions};
 use shown::Shown;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -118,8 +119,10 @@ impl Lives {
             std::fs::create_dir(dir)
                 .map_err(|e| Failure::failed(format!("cannot create {}: {e}", dir.display())))?;
         }
-        let db =
-            Options::new().buffer_pool_bytes(32 << 20).page_bytes(page as usize).open(disk.join(life::DB))?;
+        let db = own_process::options()
+            .buffer_pool_bytes(32 << 20)
+            .page_bytes(page as usize)
+            .open(disk.join(life::DB))?;
         plan.load(&db)?;
         db.create_table(COUNTS)?;
         db.close()?;

@@ -129,7 +129,7 @@ fn build_store(
         frames,
         frames_most,
         page_bytes: root.page_bytes,
-        reads_ahead: options.read_ahead,
+        reads_ahead: options.experiments.read_ahead,
         file: Arc::clone(pages),
         path: paths.pages.clone(),
         hook: Box::new(hook),

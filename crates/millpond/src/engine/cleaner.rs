@@ -17,11 +17,9 @@ use metrics::{Force, M};
 use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
 use pace::budget::{BUDGET_US_PER_S, WriteCost};
-use pace::free_frames::free_frame_reserve;
-use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Governor};
+use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket};
 use pace::helpful_log::HelpfulLog;
-use pace::innodb::cleaner::InnodbCleaner;
-use pace::innodb::lru;
+use pace::law::Planner;
 use pace::smoothed_rate::SmoothedRate;
 use pace::thresholds::thresholds;
 use std::sync::Arc;
@@ -32,12 +30,6 @@ const SLICES: u64 = 64;
 
 /// So much of the wanted cleaning may be ordered and not done yet, seconds.
 const BACKLOG_S: f64 = 0.1;
-
-/// Decides how many pages to clean, by the law of the database.
-enum Planner {
-    Millpond(Governor),
-    Innodb(InnodbCleaner),
-}
 
 /// What the cleaner has seen and learned.
 struct Observed {
@@ -70,19 +62,16 @@ pub(super) struct CleanerParts {
 
 /// The cleaner.
 pub(super) struct Cleaner {
-    planner: Planner,
+    planner: Box<dyn Planner>,
     seen: Observed,
     parts: CleanerParts,
 }
 
 impl Cleaner {
-    /// A cleaner under InnoDB's law, if the database has it, or under Millpond's.
+    /// A cleaner under the law of the database.
     pub(super) fn new(parts: &CleanerParts) -> Cleaner {
         Cleaner {
-            planner: match parts.log_size.law.innodb {
-                None => Planner::Millpond(Governor::new()),
-                Some(settings) => Planner::Innodb(InnodbCleaner::new(settings)),
-            },
+            planner: parts.log_size.law.law.planner(),
             seen: Observed {
                 active_threads: ActiveThreads::new(),
                 page_cost: WriteCost::new(),
@@ -136,7 +125,7 @@ impl Cleaner {
         self.seen.clean_rate.update(now_us, checkpoint.0);
         let in_calls = self.parts.threads.now();
         self.parts.threads.set_active(self.seen.active_threads.update(now_us, in_calls));
-        if self.parts.log_size.law.innodb.is_none() {
+        if !self.parts.log_size.law.law.has_rounds() {
             let dirty: u64 = self.seen.slices.iter().map(|(_, pages)| pages).sum();
             let helpful = self.seen.helpful_log.update(now_us, dirty * pool.page_bytes() as u64);
             self.parts.log_size.capacity.set_helpful(helpful);
@@ -144,12 +133,9 @@ impl Cleaner {
         }
         let (threads, frames) = (self.parts.threads.active(), pool.frame_count() as u64);
         let own = thresholds(self.parts.log_size.room(now_us).allowed, threads);
-        let marks = self.parts.log_size.law.marks(own, own.capacity);
+        let marks = self.parts.log_size.law.law.marks(own, own.capacity);
         self.parts.store.metrics.set(M::CheckpointAgeTarget, marks.target);
-        let reserve = match self.parts.log_size.law.innodb {
-            None => free_frame_reserve(threads, frames).high,
-            Some(settings) => lru::wanted_free(&settings, frames),
-        };
+        let reserve = self.parts.log_size.law.law.free_frames(threads, frames);
         pool.set_free_reserve(reserve as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut self.seen.slices);
         let held_back = end.since(checkpoint) < self.parts.log_size.law.hold_cleaning_until;
@@ -159,7 +145,7 @@ impl Cleaner {
             .iter()
             .map(|(end, pages)| DirtyBucket { end_lsn: end.0, pages: *pages })
             .collect();
-        let mut sample = CleanerSample {
+        let sample = CleanerSample {
             now_us,
             end_lsn: end.0,
             checkpoint_lsn: checkpoint.0,
@@ -174,20 +160,14 @@ impl Cleaner {
             us_per_page: self.seen.page_cost.us(),
             us_per_victim: self.seen.victim_cost.us(),
         };
-        match &mut self.planner {
-            Planner::Millpond(governor) => governor.step(&sample),
-            Planner::Innodb(cleaner) => {
-                // Where writers stop now: the log may have fewer files than it is allowed.
-                sample.thresholds.hard = marks.hard.min(self.parts.admission.marks().hard);
-                cleaner.step(&sample, self.parts.writers.orders.is_writing_oldest())
-            }
-        }
+        let hard_now = self.parts.admission.marks().hard;
+        self.planner.plan(sample, hard_now, self.parts.writers.orders.is_writing_oldest())
     }
 
     /// Returns whether the checkpoint waits for the end of a round of page writes (Fl8). Where the
     /// reserve is spent it does not wait.
     fn is_in_round(&self) -> bool {
-        self.parts.log_size.law.innodb.is_some()
+        self.parts.log_size.law.law.has_rounds()
             && self.parts.writers.orders.is_writing_oldest()
             && !self.parts.disk.is_reserve_spent()
     }

@@ -23,8 +23,8 @@ pub(super) struct HistoryKeeping {
     store: Arc<Store>,
     txns: Arc<Txns>,
     clock: Arc<dyn Clock>,
-    /// When memory goes back to the system. Only this thread uses it.
-    heap_trim: Mutex<HeapTrim>,
+    /// When memory goes back to the system; none if the heap is a host's. Only this thread uses it.
+    heap_trim: Option<Mutex<HeapTrim>>,
 }
 
 impl HistoryKeeping {
@@ -32,19 +32,19 @@ impl HistoryKeeping {
         store: &Arc<Store>,
         txns: &Arc<Txns>,
         clock: &Arc<dyn Clock>,
-        heap_trim: HeapTrim,
+        heap_trim: Option<HeapTrim>,
     ) -> HistoryKeeping {
         HistoryKeeping {
             store: Arc::clone(store),
             txns: Arc::clone(txns),
             clock: Arc::clone(clock),
-            heap_trim: Mutex::new(heap_trim),
+            heap_trim: heap_trim.map(Mutex::new),
         }
     }
 
     /// Does one step. `nap` is the next sleep.
     pub(super) fn step(&self, nap: &mut Duration) -> Result<Pause> {
-        self.trim_heap();
+        self.heap_trim.iter().for_each(|heap| self.trim_heap(heap));
         if self.txns.history_step()? {
             *nap = NAP_BUSY;
             return Ok(Pause::None);
@@ -57,11 +57,11 @@ impl HistoryKeeping {
     /// Gives freed memory back to the system if [`pace::heap_trim`] says so. The history thread
     /// does this: while memory goes back no writer waits for it, because a writer that finds too
     /// much undo moves it itself.
-    fn trim_heap(&self) {
+    fn trim_heap(&self, heap: &Mutex<HeapTrim>) {
         let in_use = self.txns.past();
         let in_use_bytes = in_use.undo + in_use.status + in_use.locks;
         let now_us = self.clock.now_us();
-        let due = self.heap_trim.lock().sample(now_us, in_use_bytes, in_use.budget).is_some();
+        let due = heap.lock().sample(now_us, in_use_bytes, in_use.budget).is_some();
         if due && self.clock.give_memory_back() {
             let metrics = &self.store.metrics;
             metrics.add(M::HeapTrims, 1);
@@ -72,6 +72,6 @@ impl HistoryKeeping {
     /// Returns the most memory that was in use at the same time since memory was given back, bytes.
     #[cfg(test)]
     pub(super) fn heap_kept(&self) -> u64 {
-        self.heap_trim.lock().kept()
+        self.heap_trim.as_ref().map_or(0, |heap| heap.lock().kept())
     }
 }

@@ -105,7 +105,7 @@ impl LogSize {
                 marks.capacity,
                 segments.end()
             );
-            let marks = self.law.marks(marks, segments::redo_bytes(most, payload));
+            let marks = self.law.law.marks(marks, segments::redo_bytes(most, payload));
             (marks, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
         })
     }

@@ -90,6 +90,8 @@ impl Parts {
         let replaying = Arc::new(ground.replaying(&log_size, &disk));
         let figures = Arc::new(ground.figures(&switches));
         let recorder = ground.recorder();
+        let own_process = ground.opening.options.own_process;
+        let heap = own_process.then(|| HeapTrim::new(recovery_bytes));
         Parts {
             flusher: Arc::clone(flusher),
             purging: Purging {
@@ -100,7 +102,7 @@ impl Parts {
                 poison: Arc::clone(poison),
                 thread: roster.unparker(Worker::Purge),
             },
-            history: HistoryKeeping::new(store, txns, clock, HeapTrim::new(recovery_bytes)),
+            history: HistoryKeeping::new(store, txns, clock, heap),
             recording: recorder.map(|recorder| Recording::new(recorder, &figures, &disk)),
             waiters: Arc::new(Waiters {
                 store: Arc::clone(store),
@@ -153,8 +155,8 @@ impl Ground<'_> {
             staying: AtomicU64::new(u64::MAX),
             changing: Mutex::new(()),
             law: LawMarks {
-                innodb: options.law.innodb(),
-                hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
+                law: Arc::clone(&options.experiments.law),
+                hold_cleaning_until: options.experiments.hold_cleaning_until_redo_bytes,
             },
             store: Arc::clone(&self.store),
             checkpointer: Arc::clone(&self.checkpointer),

@@ -18,7 +18,7 @@ use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
-use pace::innodb::Neighbours;
+use pace::law::Neighbours;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct Flusher {
     protecting: AtomicBool,
     areas: Areas,
     /// Which neighbours InnoDB's law writes; `None` under Millpond's.
-    innodb: Option<Neighbours>,
+    neighbours: Neighbours,
     /// Held while pages are chosen and copied, so that two batches do not choose the same ones.
     choosing: Mutex<()>,
     metrics: Arc<Metrics>,
@@ -87,7 +87,7 @@ impl Flusher {
             batch_pages,
             protecting: AtomicBool::new(!options.doublewrite.is_off()),
             areas,
-            innodb: options.law.innodb().map(|settings| settings.flush_neighbors),
+            neighbours: options.experiments.law.neighbours(),
             choosing: Mutex::new(()),
             metrics,
             poison,
@@ -280,9 +280,9 @@ impl Flusher {
         let pages_in = |bytes: usize| (bytes / self.pool.page_bytes()) as u32;
         let longest = match force {
             // Only these frames are needed, and soon.
-            Force::FreeFrames if self.innodb.is_none() => pages_in(NEIGHBOURHOOD_BYTES),
+            Force::FreeFrames if self.neighbours == Neighbours::Adjacent => pages_in(NEIGHBOURHOOD_BYTES),
             _ => pages_in(RUN_BYTES),
         };
-        RunShape { longest, innodb: self.innodb, batch: self.batch_pages() }
+        RunShape { longest, neighbours: self.neighbours, batch: self.batch_pages() }
     }
 }

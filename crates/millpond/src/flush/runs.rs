@@ -3,7 +3,7 @@
 //! neighbour that is written now need not be written on its own a moment later.
 
 use base::PageNo;
-use pace::innodb::Neighbours;
+use pace::law::Neighbours;
 use std::collections::BTreeSet;
 
 /// Where a batch ends, if it is not full before. It may exceed the limit by one run.
@@ -23,11 +23,10 @@ impl BatchLimit {
 /// The sizes of runs, in pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunShape {
-    /// The longest run. Under InnoDB's law runs lie in areas of so many pages, and do not leave
-    /// them.
+    /// The longest run. Areas of the file have so many pages too.
     pub(super) longest: u32,
-    /// Which pages of its area InnoDB's law writes with a page; `None` under Millpond's.
-    pub(super) innodb: Option<Neighbours>,
+    /// Which pages are written with a page.
+    pub(super) neighbours: Neighbours,
     /// The most pages of a batch.
     pub(super) batch: usize,
 }
@@ -53,17 +52,17 @@ pub(super) fn runs(
         runs.all.insert(page);
         let in_area = page.0 % shape.longest;
         let above_in_area = shape.longest - 1 - in_area;
-        match shape.innodb {
-            None => {
+        match shape.neighbours {
+            Neighbours::Adjacent => {
                 let above = runs.grow(shape.longest - 1, |n| page.0.checked_add(n));
                 runs.grow(shape.longest - 1 - above, |n| page.0.checked_sub(n));
             }
-            Some(Neighbours::Off) => {}
-            Some(Neighbours::Contiguous) => {
+            Neighbours::Off => {}
+            Neighbours::InArea => {
                 runs.grow(above_in_area, |n| page.0.checked_add(n));
                 runs.grow(in_area, |n| page.0.checked_sub(n));
             }
-            Some(Neighbours::All) => {
+            Neighbours::WholeArea => {
                 for n in (0..shape.longest).filter_map(|n| (page.0 - in_area).checked_add(n)) {
                     runs.add_dirty(PageNo(n));
                 }
@@ -109,11 +108,11 @@ mod tests {
     /// `file` is a letter for each page: `d` dirty, `.` not. Prints the file with the pages of the
     /// batch for the wanted pages in capitals.
     fn check(limit: BatchLimit, script: &str, expected: &Expect) {
-        check_shape(None, limit, script, expected);
+        check_shape(Neighbours::Adjacent, limit, script, expected);
     }
 
-    fn check_shape(innodb: Option<Neighbours>, limit: BatchLimit, script: &str, expected: &Expect) {
-        let shape = RunShape { longest: 8, innodb, batch: 10 };
+    fn check_shape(neighbours: Neighbours, limit: BatchLimit, script: &str, expected: &Expect) {
+        let shape = RunShape { longest: 8, neighbours, batch: 10 };
         let mut out = String::new();
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (file, wanted) = line.split_once(':').unwrap();
@@ -170,7 +169,7 @@ mod tests {
             "#]],
             ),
             (
-                Neighbours::Contiguous,
+                Neighbours::InArea,
                 expect![[r#"
                 dddddddddddddddd: 5 -> DDDDDDDDdddddddd
                 dddd.dd.ddd.dddd: 5 9 -> dddd.DD.DDD.dddd
@@ -178,7 +177,7 @@ mod tests {
             "#]],
             ),
             (
-                Neighbours::All,
+                Neighbours::WholeArea,
                 expect![[r#"
                 dddddddddddddddd: 5 -> DDDDDDDDdddddddd
                 dddd.dd.ddd.dddd: 5 9 -> DDDD.DD.DDD.Dddd
@@ -186,7 +185,7 @@ mod tests {
             "#]],
             ),
         ] {
-            check_shape(Some(neighbours), BatchLimit::NONE, script, &expected);
+            check_shape(neighbours, BatchLimit::NONE, script, &expected);
         }
     }
 

@@ -1,7 +1,10 @@
 //! The law of flow control: how many pages are written when, and what happens to writers.
 
-use crate::error::{Error, Result};
-use pace::innodb::{Neighbours, Settings};
+use pace::innodb::cleaner::InnodbCleaner;
+use pace::innodb::{Neighbours, Settings, lru, points};
+use pace::law::{self, FlowLaw, Millpond, Planner};
+use pace::thresholds::Thresholds;
+use std::sync::Arc;
 
 /// The rules by which pages are written and writers are slowed ([`Options::law`]).
 ///
@@ -18,7 +21,7 @@ pub enum Law {
 }
 
 /// InnoDB's settings of flushing, each by the name of its variable. They are checked when the
-/// database is opened: what InnoDB would not accept is [`Error::Misuse`].
+/// database is opened: what InnoDB would not accept is [`Error::Misuse`](crate::Error::Misuse).
 ///
 /// A page is a page of this database (8 KiB by default; 16 KiB in InnoDB).
 ///
@@ -125,22 +128,43 @@ impl InnodbLaw {
 }
 
 impl Law {
-    /// Returns InnoDB's settings; `None` under Millpond's law.
-    pub(crate) fn innodb(&self) -> Option<Settings> {
+    /// Returns what the engine asks.
+    pub(super) fn flow_law(self) -> Arc<dyn FlowLaw> {
         match self {
-            Law::Millpond => None,
-            Law::Innodb(law) => Some(law.settings),
+            Law::Millpond => Arc::new(Millpond),
+            Law::Innodb(law) => Arc::new(law),
+        }
+    }
+}
+
+impl FlowLaw for InnodbLaw {
+    fn problem(&self) -> Option<String> {
+        let neighbors = self.flush_neighbors.filter(|how| *how > 2);
+        let neighbors = neighbors.map(|how| format!("a flush_neighbors of {how}: it is 0, 1 or 2"));
+        neighbors.or_else(|| self.settings.problem())
+    }
+
+    fn planner(&self) -> Box<dyn Planner> {
+        Box::new(InnodbCleaner::new(self.settings))
+    }
+
+    fn marks(&self, own: Thresholds, log_bytes: u64) -> Thresholds {
+        points::marks(self.settings.server, own, log_bytes)
+    }
+
+    fn free_frames(&self, _: u64, frames: u64) -> u64 {
+        lru::wanted_free(&self.settings, frames)
+    }
+
+    fn neighbours(&self) -> law::Neighbours {
+        match self.settings.flush_neighbors {
+            Neighbours::Off => law::Neighbours::Off,
+            Neighbours::Contiguous => law::Neighbours::InArea,
+            Neighbours::All => law::Neighbours::WholeArea,
         }
     }
 
-    /// Checks the settings.
-    pub(crate) fn validate(&self) -> Result {
-        let Law::Innodb(law) = self else { return Ok(()) };
-        let neighbors = law.flush_neighbors.filter(|how| *how > 2);
-        let neighbors = neighbors.map(|how| format!("a flush_neighbors of {how}: it is 0, 1 or 2"));
-        match neighbors.or_else(|| law.settings.problem()) {
-            Some(problem) => Err(Error::Misuse(problem)),
-            None => Ok(()),
-        }
+    fn has_rounds(&self) -> bool {
+        true
     }
 }

@@ -13,6 +13,7 @@ use super::lru::{FreeView, Round, supply};
 use super::points::{LogPoints, log_points};
 use super::{Server, Settings};
 use crate::governor::{CleanerPlan, CleanerSample, CleaningReason};
+use crate::law::Planner;
 
 /// The time between two looks.
 const LOOK_US: u64 = 1_000_000;
@@ -176,6 +177,13 @@ impl InnodbCleaner {
             return ROUND_STEP_US;
         }
         self.next_look_us.saturating_sub(now_us).clamp(ROUND_STEP_US, STEP_US_MAX)
+    }
+}
+
+impl Planner for InnodbCleaner {
+    fn plan(&mut self, mut sample: CleanerSample<'_>, hard_now: u64, is_writing: bool) -> CleanerPlan {
+        sample.thresholds.hard = sample.thresholds.hard.min(hard_now);
+        self.step(&sample, is_writing)
     }
 }
 

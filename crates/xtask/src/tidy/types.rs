@@ -25,7 +25,7 @@ const IN_MANY_FILES: &[(&str, &str, usize)] = &[
 
 /// Structs with more fields: the file, the struct, how many fields, why.
 const WIDE: &[(&str, &str, usize, &str)] = &[
-    ("crates/ffi/src/db.rs", "DbOptions", 13, "an option each"),
+    ("crates/ffi/src/db.rs", "DbOptions", 14, "an option each"),
     ("crates/history/src/soak/life.rs", "LifeOptions", 13, "an option each"),
     ("crates/lab/src/cli/crash.rs", "Crash", 14, "a flag each"),
     ("crates/lab/src/cli/run.rs", "Run", 22, "a flag each"),
@@ -40,7 +40,7 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/millpond/src/lock/table.rs", "LockTable", 16, "still to be divided"),
     ("crates/millpond/src/log/mod.rs", "Log", 19, "still to be divided"),
     ("crates/millpond/src/log/reader.rs", "Scanner", 18, "still to be divided"),
-    ("crates/millpond/src/options.rs", "Options", 19, "an option each"),
+    ("crates/millpond/src/options.rs", "Options", 18, "an option each"),
     ("crates/millpond/src/options.rs", "Tuning", 15, "an option each"),
     ("crates/millpond/src/recover/undo.rs", "Rebuild", 13, "still to be divided"),
     ("crates/millpond/src/space/state.rs", "SpaceState", 16, "still to be divided"),

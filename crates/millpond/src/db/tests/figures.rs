@@ -429,9 +429,25 @@ fn history_limits(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
+#[test]
+fn the_heap_of_a_host_is_left_alone() {
+    for own_process in [false, true] {
+        let w = fixture(&options().own_process(own_process));
+        w.write(Durability::None, 0..200, 300);
+        // The history thread looks from time to time.
+        let looked = || w.db.core.engine.heap_kept() > 0;
+        let most = if own_process { u32::MAX } else { 20 };
+        (0..most).find(|_| {
+            short_pause();
+            looked()
+        });
+        assert_eq!(looked(), own_process);
+    }
+}
+
 /// Many locks that are taken and released: the memory of a peak goes back to the system.
 fn a_peak_of_memory(unmoved: &mut Unmoved) {
-    let w = fixture(&options());
+    let w = fixture(&options().own_process(true));
     let db = &w.db;
     let mut peak = db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)).unwrap();
     for n in 0.. {

@@ -80,15 +80,11 @@ fn common_dir(circle: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let tree = Tree::made_of(files);
-        let mut out = Vec::new();
-        check(&tree, &Reach::of(&tree), &mut |path, line, message| {
-            out.push(format!("{path}:{line}: {message}"));
-        });
-        out
+        made::found(files, check)
     }
 
     #[test]

@@ -29,20 +29,17 @@ fn is_row(comment: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made::{PATH, found_in_text};
     use super::*;
 
-    const PATH: &str = "crates/a/src/lib.rs";
-
     fn found(text: &str) -> Vec<String> {
-        let mut out = Vec::new();
-        check_file(&File::new(PATH, text), &mut |_, line, what| out.push(format!("{line}: {what}")));
-        out
+        found_in_text(&[(PATH, text)], check)
     }
 
     #[test]
     fn a_wide_comment_is_found_and_wide_code_is_not() {
         let wide = format!("//! x\n    // {}\n", "é".repeat(COLUMNS_MAX - 6));
-        assert_eq!(found(&wide), ["2: a comment beyond column 100: wrap it"]);
+        assert_eq!(found(&wide), ["crates/a/src/lib.rs:2: a comment beyond column 100: wrap it"]);
         assert!(found(&wide.replacen('é', "", 1)).is_empty());
         let code = format!("let x = \"// {}\";\n", "x".repeat(COLUMNS_MAX));
         assert!(found(&code).is_empty());

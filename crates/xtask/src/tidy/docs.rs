@@ -134,14 +134,11 @@ fn slug(heading: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let mut out = Vec::new();
-        check(&Tree::made_of(files), &mut |path, line, message| {
-            out.push(format!("{path}:{line}: {message}"));
-        });
-        out
+        made::found_in_text(files, check)
     }
 
     #[test]

@@ -75,13 +75,11 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     fn found(path: &str, text: &str) -> usize {
-        let tree = Tree::made_of(&[(path, text)]);
-        let mut n = 0;
-        check(&tree, &Reach::of(&tree), &mut |_, _, _| n += 1);
-        n
+        made::found(&[(path, text)], check).len()
     }
 
     #[test]

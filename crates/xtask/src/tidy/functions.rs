@@ -142,14 +142,11 @@ impl Angles {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made::{PATH, found_in_text};
     use super::*;
 
-    const PATH: &str = "crates/a/src/lib.rs";
-
     fn found(text: &str) -> Vec<String> {
-        let mut out = Vec::new();
-        check_file(&File::new(PATH, text), &mut |_, line, what| out.push(format!("{line}: {what}")));
-        out
+        found_in_text(&[(PATH, text)], check)
     }
 
     #[test]
@@ -167,7 +164,10 @@ mod tests {
         };
         assert!(found(&body(LINES_MAX - 2)).is_empty());
         let problems = found(&body(LINES_MAX - 1));
-        assert_eq!(problems, ["2: `long` has 71 lines, at most 70 are allowed: split it by idea"]);
+        assert_eq!(
+            problems,
+            ["crates/a/src/lib.rs:2: `long` has 71 lines, at most 70 are allowed: split it by idea"]
+        );
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         assert!(found(&text(ARGUMENTS_MAX)).is_empty());
         assert_eq!(
             found(&text(ARGUMENTS_MAX + 1)),
-            ["1: `many` has 8 arguments, at most 7 are allowed: make a parameter struct"]
+            ["crates/a/src/lib.rs:1: `many` has 8 arguments, at most 7 are allowed: make a parameter struct"]
         );
     }
 

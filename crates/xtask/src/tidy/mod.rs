@@ -7,10 +7,13 @@ mod docs;
 mod doors;
 mod functions;
 mod layers;
+#[cfg(test)]
+mod made;
 mod problem;
 mod reach;
 mod source;
 mod style;
+mod table;
 mod threads;
 mod types;
 mod uses;

@@ -54,12 +54,11 @@ fn check_file(file: &File, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     fn found(path: &str, text: &str) -> usize {
-        let mut n = 0;
-        check_file(&File::new(path, text), &mut |_, _, _| n += 1);
-        n
+        made::found_in_text(&[(path, text)], check).len()
     }
 
     #[test]

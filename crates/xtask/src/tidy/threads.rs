@@ -4,6 +4,7 @@
 use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, line_of, without_tests};
+use super::table::rows;
 use std::collections::BTreeMap;
 
 const ENGINE: &str = "crates/millpond/src/";
@@ -16,8 +17,9 @@ const STARTS: &[&str] = &["spawn(", "spawn_engine(", "=> "];
 
 pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
     let Some(doc) = tree.get(TABLE) else { return };
-    let mut named: BTreeMap<&str, (usize, bool)> =
-        rows(&doc.text).map(|(n, name)| (name, (n, false))).collect();
+    let mut named: BTreeMap<&str, (usize, bool)> = rows(&doc.text, HEADING)
+        .flat_map(|row| row.names.into_iter().map(move |name| (name, (row.line, false))))
+        .collect();
     for file in tree.rust().filter(|file| file.path.starts_with(ENGINE) && !reach.is_test(&file.path)) {
         // Names are literals, so they are in the text, and blank in the code.
         let code = without_tests(&file.code);
@@ -46,16 +48,9 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (line_of(text, at), text[begin..at].chars().count())
 }
 
-/// Returns the names in the first column of the table, each in backquotes, with their lines.
-fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
-    let section = lines.take_while(|(_, line)| !line.starts_with("## "));
-    let cells = section.filter_map(|(n, line)| Some((n + 1, line.strip_prefix("| ")?.split(" | ").next()?)));
-    cells.flat_map(|(line, cell)| cell.split('`').skip(1).step_by(2).map(move |name| (line, name)))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     #[test]
@@ -63,12 +58,7 @@ mod tests {
         let found = |code| {
             let table =
                 "## Threads\n\n| name | work |\n| --- | --- |\n| `millpond-a`, `millpond-b` | both |\n";
-            let tree = Tree::made_of(&[(TABLE, table), ("crates/millpond/src/lib.rs", code)]);
-            let mut out = Vec::new();
-            check(&tree, &Reach::of(&tree), &mut |path, line, what| {
-                out.push(format!("{path}:{line}: {what}"));
-            });
-            out
+            made::found(&[(TABLE, table), ("crates/millpond/src/lib.rs", code)], check)
         };
         let both = "fn f() { spawn(\"millpond-a\", g); }\nmatch w { W::B => \"millpond-b\" }";
         assert!(found(both).is_empty());

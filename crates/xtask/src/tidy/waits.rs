@@ -5,6 +5,7 @@
 use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, is_ident, line_of, without_tests};
+use super::table::{Row, rows};
 use std::collections::BTreeSet;
 
 /// The directory of the engine. Paths in the table are relative to it.
@@ -19,7 +20,7 @@ const WAITS: &[&str] =
 
 pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
     let Some(doc) = tree.get(TABLE) else { return };
-    let mut named = rows(&doc.text);
+    let mut named = named(&doc.text);
     for file in tree.rust().filter(|file| !reach.is_test(&file.path)) {
         let Some(path) = file.path.strip_prefix(ENGINE) else { continue };
         let code = without_tests(&file.code);
@@ -47,31 +48,21 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
 }
 
 /// A function that the table names.
-struct WaitRow {
-    path: String,
-    function: String,
+struct WaitRow<'t> {
+    path: &'t str,
+    function: &'t str,
     line: usize,
     found: bool,
 }
 
-/// Returns the rows of the table. The first cell has a path, then functions, each in backquotes.
-fn rows(text: &str) -> Vec<WaitRow> {
-    let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
-    let section = lines.take_while(|(_, line)| !line.starts_with("## "));
-    let cells = section.filter_map(|(n, line)| Some((n + 1, line.strip_prefix("| ")?.split(" | ").next()?)));
-    cells
-        .flat_map(|(line, cell)| {
-            let mut quoted = cell.split('`').skip(1).step_by(2);
-            let path = quoted.next().unwrap_or_default().to_owned();
-            let functions: Vec<_> = quoted.map(str::to_owned).collect();
-            functions.into_iter().map(move |function| WaitRow {
-                path: path.clone(),
-                function,
-                line,
-                found: false,
-            })
-        })
-        .collect()
+/// Returns the functions that the table names: the first cell of a row has a path, then functions.
+fn named(text: &str) -> Vec<WaitRow<'_>> {
+    let mut named = Vec::new();
+    for Row { line, names } in rows(text, HEADING) {
+        let Some((path, functions)) = names.split_first() else { continue };
+        named.extend(functions.iter().map(|function| WaitRow { path, function, line, found: false }));
+    }
+    named
 }
 
 /// Returns the name of the function in which `code` ends.
@@ -83,15 +74,13 @@ fn enclosing(code: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made;
     use super::*;
 
     fn found(code: &str, table: &str) -> Vec<String> {
         let doc =
             format!("# Locks\n\n{HEADING}\n\n| where | ended by |\n| --- | --- |\n{table}\n\n## Threads\n");
-        let tree = Tree::made_of(&[("crates/millpond/src/log/a.rs", code), (TABLE, &doc)]);
-        let mut out = Vec::new();
-        check(&tree, &Reach::of(&tree), &mut |path, line, what| out.push(format!("{path}:{line}: {what}")));
-        out
+        made::found(&[("crates/millpond/src/log/a.rs", code), (TABLE, &doc)], check)
     }
 
     #[test]

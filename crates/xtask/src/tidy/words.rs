@@ -65,19 +65,20 @@ fn stands_in(line: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made::{PATH, found_in_text};
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
         let glossary = "# Glossary\n| word | meaning |\n| page | bytes |\n\n## Words not used here\n\n| word | say |\n| --- | --- |\n| buffer page | page or frame |\n";
-        let tree = Tree::made_of(&[(GLOSSARY, glossary), ("crates/a/src/lib.rs", text)]);
-        let mut out = Vec::new();
-        check(&tree, &mut |_, line, message| out.push(format!("{line}: {message}")));
-        out
+        found_in_text(&[(GLOSSARY, glossary), (PATH, text)], check)
     }
 
     #[test]
     fn words_of_the_glossary() {
-        assert_eq!(found("//! x\n// A Buffer page.\n"), ["2: `buffer page`: say page or frame"]);
+        assert_eq!(
+            found("//! x\n// A Buffer page.\n"),
+            ["crates/a/src/lib.rs:2: `buffer page`: say page or frame"]
+        );
         assert!(found("// A page, and buffer pages_of.\n").is_empty());
     }
 

@@ -1,7 +1,6 @@
 //! Which tests run: the list `mariadb/adapted/tests`, without those that `left-out` names. A share
 //! has none of those that `slow` names.
 
-use super::super::share::hash;
 use super::options::Options;
 use crate::checkout::root;
 use crate::mariadb::tree::installed_tests;
@@ -75,10 +74,9 @@ pub(super) fn tests(options: &Options, left_out: &Reasons) -> Result<Vec<String>
     if !options.tests.is_empty() {
         chosen.retain(|test| options.tests.iter().any(|pattern| matches(pattern, test)));
     }
-    if let Some((part, parts)) = options.share {
+    if options.share.is_part() {
         let slow = reasons("slow")?;
-        chosen.retain(|test| !slow.contains_key(test));
-        chosen.retain(|test| hash(test, options.seed) % parts < part);
+        chosen.retain(|test| options.share.has(test) && !slow.contains_key(test));
     }
     Ok(chosen)
 }

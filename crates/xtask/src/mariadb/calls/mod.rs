@@ -16,7 +16,7 @@ mod session;
 mod strace;
 
 use super::server::{self, Server};
-use super::share::{hash, share};
+use super::share::Share;
 use super::steps::try_until_within;
 use super::tree::place;
 use super::{is_root, make_dir, output, sql};
@@ -38,12 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which calls.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Only a share of the calls, N/M
-    #[arg(long, value_parser = share)]
-    share: Option<(u64, u64)>,
-    /// Which share
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    share: Share,
     /// Only calls of this name, which may be one that only syncs
     #[arg(long)]
     call: Option<String>,
@@ -381,8 +377,7 @@ fn temporary(dir: &Path) -> Result<String, String> {
 }
 
 fn is_wanted(options: &Options, scene: &Scene, point: &Point) -> bool {
-    options.at.is_none_or(|at| at == point.call.n)
-        && options.share.is_none_or(|(part, parts)| hash(&point.name(scene), options.seed) % parts < part)
+    options.at.is_none_or(|at| at == point.call.n) && options.share.has(&point.name(scene))
 }
 
 /// Opens all connections of a scene.

@@ -1,7 +1,6 @@
 //! What can run by itself: a test file of SQLAlchemy, an app of Django's tests; and which of these
 //! run.
 
-use super::super::share::hash;
 use super::fetch::Fetched;
 use super::lists::read;
 use super::options::Options;
@@ -112,10 +111,10 @@ pub(super) fn choose(all: &[Unit], options: &Options) -> Result<Vec<Unit>, Strin
     if !options.only.is_empty() {
         chosen.retain(|unit| options.only.iter().any(|name| is_named(unit, name)));
     }
-    if let Some((part, parts)) = options.share {
+    if options.share.is_part() {
         let slow = read("slow")?;
         let is_slow = |unit: &Unit| slow.lines().any(|line| line.trim() == unit.name);
-        chosen.retain(|unit| !is_slow(unit) && hash(&unit.name, options.seed) % parts < part);
+        chosen.retain(|unit| options.share.has(&unit.name) && !is_slow(unit));
     }
     if chosen.is_empty() { Err("no test is chosen".to_owned()) } else { Ok(chosen) }
 }

@@ -1,4 +1,5 @@
-//! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
+//! Checks of the repository. `cargo xtask ci` runs all checks, with `--plugin` those of the plugin
+//! for MariaDB; other commands run one of them.
 //! `cargo xtask against` compares the speed with another commit's, `cargo xtask instructions`
 //! counts the instructions of an operation. `cargo xtask mariadb`
 //! builds, runs and tests the storage engine plugin.
@@ -27,7 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run all checks: also format, clippy, documentation, tests, orders of steps, power cuts
-    Ci,
+    Ci(ci::Args),
     /// Check structure and style only: layers, lengths, columns, words, links
     Tidy,
     /// Check licences, sources, versions and bans of all dependencies only
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     let done = match cli.command {
-        Command::Ci => ci::run(),
+        Command::Ci(args) => ci::run(args),
         Command::Tidy => tidy::run(),
         Command::Dependencies => ci::check_dependencies(),
         Command::Header { write } => ci::header(write),

@@ -149,8 +149,8 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
     }
 }
 
-/// The part of `cargo xtask ci`: builds the plugin and runs its tests. Elsewhere than on Debian,
-/// and where packages are missing and the user is not root, this is an error that names the
+/// What `cargo xtask ci --plugin` runs: builds the plugin and runs its tests. Elsewhere than on
+/// Debian, and where packages are missing and the user is not root, this is an error that names the
 /// packages.
 pub(crate) fn check() -> Result<(), String> {
     run(Command::Test { only: None, script: None, hardship: None, all: false })

@@ -35,7 +35,7 @@ pub(crate) enum Proof {
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
-    /// What `cargo xtask ci` has time for.
+    /// What `cargo xtask ci --plugin` has time for.
     Share,
     /// Everything: hours.
     All,

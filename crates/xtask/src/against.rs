@@ -1,7 +1,7 @@
 //! `cargo xtask against COMMIT`: the same loads on this checkout and on another commit, in turns.
 //! Each commit is built with its own profile; the program is that of this checkout in both.
 
-use crate::checkout::{cargo_program, git, root};
+use checkout::{cargo_program, git, root};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

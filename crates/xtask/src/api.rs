@@ -6,7 +6,7 @@
 
 mod render;
 
-use crate::checkout::{cargo_program, root};
+use checkout::{cargo_program, root};
 use render::{Crate, surface};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`]. Those of the
 //! plugin for MariaDB are apart: they install Debian's packages of the server, as root.
 
-use crate::checkout::{cargo, git, root, seed, step};
 use crate::{api, dependencies, mariadb, plugin_licences, tidy};
+use checkout::{cargo, git, root, seed, step};
 
 /// A check that is a cargo command.
 struct CargoCheck {

@@ -6,7 +6,7 @@
 //! skipped where a program is missing finds nothing. Advisories are not checked here: they need a
 //! database from the network.
 
-use crate::checkout::{cargo_program, root};
+use checkout::{cargo_program, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -6,7 +6,7 @@
 //! instructions of the process are counted, not those of the kernel. The calling thread is counted
 //! separately from the threads of the engine, because the work of those depends on time.
 
-use crate::checkout::{cargo, root};
+use checkout::{cargo, root};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

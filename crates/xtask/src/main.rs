@@ -1,12 +1,11 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, with `--plugin` those of the plugin
 //! for MariaDB; other commands run one of them.
 //! `cargo xtask against` compares the speed with another commit's, `cargo xtask instructions`
-//! counts the instructions of an operation. `cargo xtask mariadb`
-//! builds, runs and tests the storage engine plugin.
+//! counts the instructions of an operation. `cargo xtask mariadb` is the program of the crate
+//! `sqltests`, which builds, runs and tests the storage engine plugin.
 
 mod against;
 mod api;
-mod checkout;
 mod ci;
 mod dependencies;
 mod instructions;
@@ -15,6 +14,7 @@ mod plugin_licences;
 mod tidy;
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Checks of the repository
@@ -50,8 +50,12 @@ enum Command {
     /// Count how many instructions an update and a read take, and where; needs valgrind
     Instructions,
     /// Build, run and test the storage engine plugin of MariaDB, on Debian
-    #[command(subcommand)]
-    Mariadb(mariadb::Command),
+    #[command(disable_help_flag = true)]
+    Mariadb {
+        /// What to do; --help lists the commands
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -68,7 +72,7 @@ fn main() -> ExitCode {
         Command::Api { write: true } => api::write(),
         Command::Against(args) => against::run(&args),
         Command::Instructions => instructions::run(),
-        Command::Mariadb(command) => mariadb::run(command),
+        Command::Mariadb { words } => Err(mariadb::become_program(&words)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,8 +22,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("lab", &["args", "base", "cuts", "vfs", "metrics", "pace", "millpond"]),
     ("compare", &["base", "metrics", "millpond", "lab"]),
     ("against", &["millpond"]),
-    ("sqlcompare", &["args", "base"]),
-    ("xtask", &["args", "base", "cuts"]),
+    ("checkout", &[]),
+    ("sqltests", &["args", "base", "checkout", "cuts"]),
+    ("xtask", &["args", "checkout"]),
 ];
 
 /// The engine's modules from the bottom up. `lib.rs` is above all of them.

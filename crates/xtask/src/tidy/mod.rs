@@ -20,7 +20,7 @@ mod uses;
 mod waits;
 mod words;
 
-use crate::checkout::root;
+use checkout::root;
 use problem::Problem;
 use source::Tree;
 use std::path::Path;

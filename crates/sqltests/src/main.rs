@@ -14,9 +14,9 @@
 //!
 //! Four compare Millpond with InnoDB: [`mod@compare`] by random statements, by strings of all
 //! collations and by TPC-H's queries, [`adapted`] by MariaDB's own tests, [`programs`] by those of
-//! programs that use a database, [`mod@bench`] by figures. [`suites`] runs MariaDB's suites for
-//! storage engines. [`proof`] says how much of these runs by itself. Everything that is made lies
-//! under `target/mariadb`.
+//! programs that use a database, [`mod@bench`] by figures. [`differences`] lists those that are
+//! right. [`suites`] runs MariaDB's suites for storage engines. [`proof`] says how much of these
+//! runs by itself. Everything that is made lies under `target/mariadb`.
 
 mod adapted;
 mod bench;
@@ -27,6 +27,7 @@ mod compare;
 mod compile;
 mod compiler;
 mod cuts;
+mod differences;
 mod dumped;
 mod elf;
 mod hardships;

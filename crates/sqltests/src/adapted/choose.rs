@@ -29,7 +29,7 @@ fn read(list: &str) -> Result<String, String> {
 }
 
 /// Returns the directory of the lists.
-pub(super) fn list_dir() -> PathBuf {
+fn list_dir() -> PathBuf {
     root().join("mariadb/adapted")
 }
 

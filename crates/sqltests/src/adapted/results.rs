@@ -6,6 +6,7 @@
 
 use super::absent::Absent;
 use super::block::{Block, blocks};
+use crate::differences::Permitted;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -28,8 +29,8 @@ pub(super) enum Relation {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) relation: Relation,
-    /// Words of the guide that explain differences.
-    pub(super) explained: BTreeSet<&'static str>,
+    /// What explains differences.
+    pub(super) explained: BTreeSet<Permitted>,
     /// The blocks that differ in another way: InnoDB's lines with a minus, Millpond's with a plus.
     pub(super) text: String,
 }

@@ -1,12 +1,14 @@
-//! The differences that are permitted because the plans of a statement differ: it evaluates its
-//! condition for other rows, or one of the plans gives a wrong answer with any engine.
+//! Finds the differences that are permitted because the plans of a statement differ: it evaluates
+//! its condition for other rows, or one of the plans gives a wrong answer with any engine.
 
 use crate::compare::answer::{Answer, Order, Outcome, WRONG_VALUE, equal, sorted, without};
 use crate::compare::case::Step;
-use crate::compare::permit::{Permitted, ends, goes_on};
 use crate::compare::plan::Access;
 use crate::compare::statement::table_and_condition;
 use crate::compare::world::World;
+use crate::differences::{
+    EVALUATED, LOOSE_SCAN, OTHER_FAILURE, Permitted, RANGE_FOR_LIKE, RANGE_OF_PREFIX, UNEVALUATED,
+};
 
 /// Numbers of warnings: a value out of range, and a wrong one.
 const WARNINGS_OF_CONDITIONS: [&[u8]; 2] = [b"1264", b"1292"];
@@ -21,36 +23,23 @@ const ERRORS_OF_ROWS: [u16; 7] = [1062, 1048, 1264, 1366, 1406, 1690, WRONG_VALU
 /// explain them.
 pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> Option<Permitted> {
     if differ_in_warnings(step, outcomes) {
-        return goes_on(
-            "A condition that a plan need not evaluate warns of no wrong value, and rows in no temporary table \
-             of none that sql_mode forbids",
-        );
+        return Some(UNEVALUATED);
     }
     if one_evaluates(&step.sql, outcomes) && plans_differ(&step.sql, world) {
-        return ends(
-            "A strict sql_mode fails a change whose condition compares a string that is no number; the other \
-             plan need not evaluate it",
-        );
+        return Some(EVALUATED);
     }
     let fail = step.loose && both_fail_at_rows(outcomes) || both_fail_alike(outcomes);
     if fail && plans_differ(&step.sql, world) {
-        return goes_on("Both fail, at another row: the plans differ, and so does the order of the changes");
+        return Some(OTHER_FAILURE);
     }
     if index_misses_rows(&step.sql, world) {
-        return ends(
-            "The server's range for LIKE misses strings with a character below the space, and the plans differ",
-        );
+        return Some(RANGE_FOR_LIKE);
     }
     if prefix_misses_rows(step, world) {
-        return ends(
-            "The server's range on the beginning of a column misses rows of a collation that compares accents or \
-             case after all letters, and the plans differ",
-        );
+        return Some(RANGE_OF_PREFIX);
     }
     if scan_is_too_loose(step, outcomes, world) {
-        return ends(
-            "The server's loose index scan answers wrongly; the same engine without indexes answers as the other",
-        );
+        return Some(LOOSE_SCAN);
     }
     None
 }

@@ -1,46 +1,33 @@
-//! The differences that are permitted because the engines lock other rows: errors 1205 (a lock that
-//! another session has) and 1020 (snapshot isolation: the row has changed since).
+//! Finds the differences that are permitted because the engines lock other rows: errors 1205 (a
+//! lock that another session has) and 1020 (snapshot isolation: the row has changed since).
 //!
 //! A difference may come from the statement that shows it, or from one of another session whose
 //! transaction is open: that one has locked other rows.
 
 use crate::compare::answer::{Answer, LOCK_WAIT_TIMEOUT, Outcome, Row, fails, has_all, sorted};
 use crate::compare::case::Step;
-use crate::compare::permit::{Permitted, ends};
 use crate::compare::plan::Access;
 use crate::compare::session::{End, Level, Past, Session};
 use crate::compare::statement::{
     all_locked_by, changes, has_condition, has_word, inserted_into, table_and_condition,
 };
 use crate::compare::world::World;
+use crate::differences::{
+    BOTH_CHANGED, BOTH_WAIT, CHANGED_KEY, DELETED_ROW, FAILED_AT_LOCK, INDEX_ALONE, KEY_WITHOUT_ROW,
+    MORE_LOCKS, NO_SNAPSHOT, OTHER_PLAN, Permitted, ROWS_ONLY_READ, TEXTS_OF_INDEX, UNDONE, UPGRADED,
+    USED_NUMBERS,
+};
 
 const RECORD_CHANGED: u16 = 1020;
-
-const KEY_WITHOUT_ROW: &str = "A locking read or a change of a key that no row has locks that key in Millpond; \
-     InnoDB locks the gap, so that only an insert waits";
-const TEXTS_OF_INDEX: &str = "InnoDB reads an index alone; Millpond reads and locks the rows too, because index \
-     entries do not have texts as they are";
-const OTHER_PLAN: &str = "The plans differ, and so do the rows that are read and locked";
-const UPGRADED: &str = "A row that a transaction has locked shared, and then exclusively without changing it, \
-     because it does not fit, stays locked exclusively in Millpond";
-const FAILED: &str =
-    "A statement that fails for a lock has got to another row, and the locks up to there stay";
-const UNDONE: &str =
-    "At SERIALIZABLE Millpond keeps the locks of what a failed statement or a savepoint undid";
 
 /// Returns the permitted difference that two unequal outcomes of a statement show, if locks and
 /// changes of other sessions explain them.
 pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> Option<Permitted> {
     let both = |code| outcomes.each_ref().map(|outcome| fails(outcome, code));
-    let reason = match (both(LOCK_WAIT_TIMEOUT), both(RECORD_CHANGED)) {
-        ([true, true], _) => Some(
-            "Both fail with a lock wait timeout, but InnoDB at an earlier or later row: it also locks gaps",
-        ),
+    match (both(LOCK_WAIT_TIMEOUT), both(RECORD_CHANGED)) {
+        ([true, true], _) => Some(BOTH_WAIT),
         ([true, false], _) => in_innodb(step, world),
-        (_, [true, true]) => Some(
-            "Both fail with error 1020, at another row: InnoDB also fails at rows that it only reads, and not at \
-             all unique keys",
-        ),
+        (_, [true, true]) => Some(BOTH_CHANGED),
         (_, [true, false]) => changed_in_innodb(step, &outcomes[1], world),
         ([false, true], _) => in_millpond(step, world),
         (_, [false, true]) => changed_in_millpond(step, world),
@@ -48,13 +35,12 @@ pub(crate) fn find(step: &Step, outcomes: &[Outcome; 2], world: &mut World) -> O
             in_millpond(step, world)
         }
         _ => None,
-    };
-    ends(reason?)
+    }
 }
 
 /// Returns why only InnoDB fails at a lock. Another session must have used a table of the
 /// statement, and Millpond must not have missed a lock that both sides have.
-fn in_innodb(step: &Step, world: &World) -> Option<&'static str> {
+fn in_innodb(step: &Step, world: &World) -> Option<Permitted> {
     let tables = world.tables();
     let uses = |sql: &str| tables.iter().any(|table| has_word(sql, table) && has_word(&step.sql, table));
     let others = || world.others(step.session);
@@ -64,14 +50,11 @@ fn in_innodb(step: &Step, world: &World) -> Option<&'static str> {
     if others().any(|session| locks_row_of(step, session, world)) {
         return None;
     }
-    Some(
-        "InnoDB also locks gaps, rows that are deleted and not purged, and rows that it read and that do not fit \
-         the condition; a statement that meets only such locks fails there alone",
-    )
+    Some(MORE_LOCKS)
 }
 
 /// Returns why only Millpond fails at a lock.
-fn in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
+fn in_millpond(step: &Step, world: &mut World) -> Option<Permitted> {
     if finds_nothing(step, world) {
         return Some(KEY_WITHOUT_ROW);
     }
@@ -88,7 +71,7 @@ fn in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
     let shared = others.iter().any(|(_, past)| locks_shared(past));
     let of_other = |(level, past): &(Level, Past)| match past.end {
         End::Nothing if shared && has_condition(&past.sql) => Some(UPGRADED),
-        End::Uneven => Some(FAILED),
+        End::Uneven => Some(FAILED_AT_LOCK),
         End::Failed if *level == Level::Serializable => Some(UNDONE),
         End::Done if *level == Level::Serializable && past.sql.starts_with("ROLLBACK TO ") => Some(UNDONE),
         End::Nothing if has_condition(&past.sql) && *level != Level::ReadCommitted => Some(KEY_WITHOUT_ROW),
@@ -112,7 +95,7 @@ fn locks_row_of(step: &Step, other: &Session, world: &World) -> bool {
 }
 
 /// Returns why the sides lock other rows by the plans of a statement.
-fn of_plans(sql: &str, world: &World) -> Option<&'static str> {
+fn of_plans(sql: &str, world: &World) -> Option<Permitted> {
     let [innodb, millpond] = world.plans(sql)?;
     if world.reads_texts_of_index(&innodb) {
         return Some(TEXTS_OF_INDEX);
@@ -121,44 +104,29 @@ fn of_plans(sql: &str, world: &World) -> Option<&'static str> {
 }
 
 /// Returns why only InnoDB finds that a row has changed.
-fn changed_in_innodb(step: &Step, millpond: &Outcome, world: &mut World) -> Option<&'static str> {
+fn changed_in_innodb(step: &Step, millpond: &Outcome, world: &mut World) -> Option<Permitted> {
     let level = world.session(step.session)?.level();
     if level == Level::Serializable {
-        return Some(
-            "At SERIALIZABLE Millpond has no snapshot: it locks and reads what is committed. InnoDB can have one \
-             there too, and with snapshot isolation a row that changed since fails with error 1020",
-        );
+        return Some(NO_SNAPSHOT);
     }
-    finds_the_same(step, millpond, world).then_some(
-        "With snapshot isolation InnoDB fails at a row that changed since, even if it only reads it and it does \
-         not fit the condition",
-    )
+    finds_the_same(step, millpond, world).then_some(ROWS_ONLY_READ)
 }
 
 /// Returns why only Millpond finds that a row has changed. Its transaction has ended.
-fn changed_in_millpond(step: &Step, world: &mut World) -> Option<&'static str> {
+fn changed_in_millpond(step: &Step, world: &mut World) -> Option<Permitted> {
     if !world.session(step.session)?.has_snapshot_isolation() {
         return None;
     }
     if writes_unique_key(step, world) {
-        return Some(
-            "With snapshot isolation, an insert or an update whose unique key a row has or had that was changed \
-             after the snapshot fails in Millpond with error 1020, as a change of that row does",
-        );
+        return Some(CHANGED_KEY);
     }
     if lost_rows(step, world) {
-        return Some(
-            "With snapshot isolation, a change of a row that the snapshot sees and that is deleted fails in \
-             Millpond with error 1020; InnoDB finds no row",
-        );
+        return Some(DELETED_ROW);
     }
     let [innodb, millpond] = world.plans(&step.sql)?;
     let alone = innodb.iter().any(|access| Access::index_alone(access).is_some());
     if alone && step.sql.contains(" LOCK IN SHARE MODE") {
-        return Some(
-            "With snapshot isolation, a locking read of a row that has changed since fails in Millpond; InnoDB \
-             does not look at the row where an index is enough",
-        );
+        return Some(INDEX_ALONE);
     }
     (innodb != millpond).then_some(OTHER_PLAN)
 }
@@ -187,7 +155,7 @@ pub(crate) fn hidden(step: &Step, innodb: &Outcome, world: &mut World) -> Option
     if world.defines_alike(table) {
         return None;
     }
-    ends("An insert of several rows that fails for a lock has got to another row, and has used other numbers")
+    Some(USED_NUMBERS)
 }
 
 /// Notes a permitted difference after which the case goes on.

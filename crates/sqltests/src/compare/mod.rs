@@ -14,7 +14,6 @@ mod collations;
 mod generate;
 mod locks;
 mod minimise;
-mod permit;
 mod permitted;
 mod plan;
 mod replica;

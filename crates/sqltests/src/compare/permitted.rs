@@ -1,16 +1,16 @@
-//! The differences between the engines that are permitted, each with its reason. All others are
-//! findings.
+//! Finds the permitted difference that the outcomes of a statement show.
 
 use crate::compare::answer::{Answer, LOCK_WAIT_TIMEOUT, Outcome, Row, WRONG_VALUE, fails, has_all, without};
 use crate::compare::by_plan;
 use crate::compare::case::Step;
 use crate::compare::locks;
-use crate::compare::permit::{Permitted, ends, goes_on};
 use crate::compare::world::World;
+use crate::differences::{
+    CHECKS_AGAIN, COUNTS_OF_COPIES, DELETED_ENTRIES, FAILED_COPIES, FAILED_SKIPS, FEWER_SKIPPED, OWN_THREADS,
+    Permitted, SPENT_COUNTERS, WARNS_AGAIN,
+};
 
 const ERROR_DURING_COMMIT: u16 = 1180;
-const CHECKS_AGAIN: &str = "ALTER copies the rows in Millpond, and a strict sql_mode checks all their values \
-     again; InnoDB changes the table in place";
 /// Numbers of warnings: a value out of range, a wrong one, and one that is cut.
 const WARNINGS_OF_VALUES: [&[u8]; 3] = [b"1264", b"1292", b"1265"];
 
@@ -33,31 +33,27 @@ pub(crate) fn find(
 fn of_tables(step: &Step, [innodb, millpond]: &[Outcome; 2], together: bool) -> Option<Permitted> {
     let alters = step.sql.starts_with("ALTER ");
     if !together && fails(innodb, LOCK_WAIT_TIMEOUT) && !fails(millpond, LOCK_WAIT_TIMEOUT) {
-        return ends("InnoDB's own threads, which purge and count, lock rows and tables for a moment");
+        return Some(OWN_THREADS);
     }
     if step.sql.starts_with("CHECK TABLE ") && misses_only_deleted(innodb, millpond) {
-        return goes_on(
-            "InnoDB's CHECK TABLE reports an entry that is deleted and whose row is purged already",
-        );
+        return Some(DELETED_ENTRIES);
     }
     if step.sql.starts_with("SHOW CREATE ") && counters_are_spent(innodb, millpond) {
-        return goes_on("Behind the last number of a column's type the counter may stand anywhere");
+        return Some(SPENT_COUNTERS);
     }
     if alters && same_warnings(innodb, millpond) {
-        return goes_on(
-            "ALTER copies the rows in Millpond and counts them; InnoDB changes the table in place",
-        );
+        return Some(COUNTS_OF_COPIES);
     }
     if alters && innodb.answer.code().is_some() && millpond.answer.code().is_some() {
-        return goes_on("ALTER fails in both, at another row: rows are copied in another order");
+        return Some(FAILED_COPIES);
     }
     if alters && innodb.answer.code().is_none() && fails(millpond, WRONG_VALUE) {
-        return ends(CHECKS_AGAIN);
+        return Some(CHECKS_AGAIN);
     }
     if step.sql.starts_with("ALTER IGNORE ")
         && same_warnings(&without(innodb, &WARNINGS_OF_VALUES), &without(millpond, &WARNINGS_OF_VALUES))
     {
-        return goes_on(CHECKS_AGAIN);
+        return Some(WARNS_AGAIN);
     }
     None
 }
@@ -68,10 +64,10 @@ fn of_skipped(step: &Step, [innodb, millpond]: &[Outcome; 2]) -> Option<Permitte
         return None;
     }
     if fails(innodb, ERROR_DURING_COMMIT) {
-        return ends("InnoDB's SKIP LOCKED can fail with `Operation not permitted`: its bug");
+        return Some(FAILED_SKIPS);
     }
     if has_all(innodb, millpond) {
-        return goes_on("SKIP LOCKED skips fewer rows where InnoDB holds such locks");
+        return Some(FEWER_SKIPPED);
     }
     None
 }

@@ -7,10 +7,6 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Why InnoDB's tables may differ on the replica.
-pub(crate) const OF_STATEMENTS: &str = "On a replica InnoDB's table differs: with binlog_format=MIXED its changes are \
-    logged as statements, which may do something else there or fail; Millpond's are logged as rows";
-
 /// How long the replica may take for a case.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The column of SHOW SLAVE STATUS.

@@ -8,6 +8,7 @@ use crate::compare::minimise::shortest;
 use crate::compare::permitted;
 use crate::compare::replica;
 use crate::compare::world::{MILLPOND, World};
+use crate::differences::{OF_STATEMENTS, Permitted};
 use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub(crate) struct Plan {
 /// How a case went.
 struct Played {
     statements: u64,
-    permitted: Vec<&'static str>,
+    permitted: Vec<Permitted>,
     difference: Option<Difference>,
 }
 
@@ -47,15 +48,15 @@ struct Difference {
 pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     let began = Instant::now();
     let (mut statements, mut findings, mut cases) = (0, 0, 0);
-    let mut permitted: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut permitted: BTreeMap<Permitted, u64> = BTreeMap::new();
     let mut number = plan.only.unwrap_or(0);
     while statements < plan.statements && began.elapsed() < plan.limit && findings < FINDINGS {
         let steps = generate::case(seed_of(plan.seed, number));
         let played = play(&plan.socket, &steps).map_err(|e| format!("case {number}: {e}"))?;
         cases += 1;
         statements += played.statements;
-        for reason in &played.permitted {
-            *permitted.entry(reason).or_default() += 1;
+        for found in &played.permitted {
+            *permitted.entry(*found).or_default() += 1;
         }
         if let Some(difference) = played.difference {
             findings += 1;
@@ -67,7 +68,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
                 replica::compare(&plan.socket, replica).map_err(|e| format!("case {number}: {e}"))?;
             for found in differ {
                 if found.engine != MILLPOND {
-                    *permitted.entry(replica::OF_STATEMENTS).or_default() += 1;
+                    *permitted.entry(OF_STATEMENTS).or_default() += 1;
                     continue;
                 }
                 findings += 1;
@@ -82,8 +83,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     }
     let seconds = began.elapsed().as_secs();
     println!("seed {}: {statements} statements of {cases} cases in {seconds} s", plan.seed);
-    for (reason, count) in permitted {
-        println!("permitted, {count} times: {reason}");
+    for (found, count) in permitted {
+        println!("permitted, {count} times: {}", found.reason);
     }
     match findings {
         0 => Ok(()),
@@ -126,7 +127,7 @@ fn play(socket: &Path, steps: &[Step]) -> std::io::Result<Played> {
             match locks::hidden(step, innodb, &mut world) {
                 None => continue,
                 Some(permitted) => {
-                    played.permitted.push(permitted.reason);
+                    played.permitted.push(permitted);
                     break;
                 }
             }
@@ -137,9 +138,9 @@ fn play(socket: &Path, steps: &[Step]) -> std::io::Result<Played> {
                 break;
             }
             Some(permitted) => {
-                played.permitted.push(permitted.reason);
+                played.permitted.push(permitted);
                 locks::note(step, &mut world);
-                if permitted.ends_case {
+                if permitted.is_lasting() {
                     break;
                 }
             }

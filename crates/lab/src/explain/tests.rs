@@ -62,7 +62,7 @@ fn each_setting_of_the_plugin_is_explained() {
 #[test]
 fn each_option_of_the_library_is_explained() {
     let mut count = 0;
-    for (owner, prefix) in [("Options", ""), ("TxnOptions", ""), ("InnodbLaw", "innodb_")] {
+    for owner in ["Options", "TxnOptions"] {
         let others = [
             "new",
             "open",
@@ -80,12 +80,12 @@ fn each_option_of_the_library_is_explained() {
             let Some(rest) = line.strip_prefix(&format!("fn {owner}::")) else { continue };
             let name = rest.split('(').next().unwrap();
             if !others.contains(&name) {
-                assert!(explain(&format!("{prefix}{name}")).is_ok(), "{owner}::{name}");
+                assert!(explain(name).is_ok(), "{owner}::{name}");
                 count += 1;
             }
         }
     }
-    assert!(count >= 20, "{count} options were found");
+    assert!(count >= 17, "{count} options were found");
 }
 
 #[test]

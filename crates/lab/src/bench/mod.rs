@@ -9,40 +9,29 @@ macro_rules! say {
 }
 
 pub(crate) mod after_kill;
-pub(crate) mod atomic_writes;
 pub(crate) mod big_transaction;
 pub(crate) mod bulk_load;
 pub(crate) mod burst;
 pub(crate) mod cold_scan;
 mod device;
 pub(crate) mod doublewrite;
-pub(crate) mod doublewrite_files;
 pub(crate) mod durable_updates;
 pub(crate) mod hogs;
 pub(crate) mod hot_rows;
-pub(crate) mod hot_versions;
-pub(crate) mod idle;
 pub(crate) mod io_bound;
 pub(crate) mod laws;
 mod load;
 pub(crate) mod log_sizes;
 pub(crate) mod long_snapshot;
-pub(crate) mod long_values;
-pub(crate) mod many_locks;
-pub(crate) mod memory_peak;
 mod probe;
 mod processor;
 pub(crate) mod queue;
 mod random;
-pub(crate) mod replaced_values;
 pub(crate) mod replay;
-pub(crate) mod rollback_scan;
 pub(crate) mod stalls;
 mod steadiness;
 pub(crate) mod tables;
-pub(crate) mod trim_stall;
 mod turn_queue;
-pub(crate) mod writers_and_scans;
 pub(crate) mod writing_threads;
 
 use crate::failure::{Failure, Outcome};

@@ -1,33 +1,22 @@
 //! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
 
 use crate::bench::after_kill::{AfterKill, ReplayCost};
-use crate::bench::atomic_writes::AtomicWrites;
 use crate::bench::big_transaction::BigTransaction;
 use crate::bench::bulk_load::BulkLoad;
 use crate::bench::burst::Burst;
 use crate::bench::cold_scan::ColdScan;
 use crate::bench::doublewrite::Doublewrite;
-use crate::bench::doublewrite_files::DoublewriteFiles;
 use crate::bench::durable_updates::DurableUpdates;
 use crate::bench::hogs::Hogs;
 use crate::bench::hot_rows::HotRows;
-use crate::bench::hot_versions::HotVersions;
-use crate::bench::idle::Idle;
 use crate::bench::io_bound::IoBound;
 use crate::bench::laws::Laws;
 use crate::bench::log_sizes::LogSizes;
 use crate::bench::long_snapshot::LongSnapshot;
-use crate::bench::long_values::LongValues;
-use crate::bench::many_locks::ManyLocks;
-use crate::bench::memory_peak::MemoryPeak;
 use crate::bench::queue::Queue;
-use crate::bench::replaced_values::ReplacedValues;
 use crate::bench::replay::Replay;
-use crate::bench::rollback_scan::RollbackScan;
 use crate::bench::stalls::Stalls;
 use crate::bench::tables::Tables;
-use crate::bench::trim_stall::TrimStall;
-use crate::bench::writers_and_scans::WritersAndScans;
 use crate::bench::writing_threads::WritingThreads;
 use crate::failure::Outcome;
 use crate::output::print;
@@ -50,34 +39,23 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     AfterKill(AfterKill),
-    AtomicWrites(AtomicWrites),
     BigTransaction(BigTransaction),
     BulkLoad(BulkLoad),
     Burst(Burst),
     ColdScan(ColdScan),
     Doublewrite(Doublewrite),
-    DoublewriteFiles(DoublewriteFiles),
     DurableUpdates(DurableUpdates),
     Hogs(Hogs),
     HotRows(HotRows),
-    HotVersions(HotVersions),
-    Idle(Idle),
     IoBound(IoBound),
     Laws(Laws),
     LogSizes(LogSizes),
     LongSnapshot(LongSnapshot),
-    LongValues(LongValues),
-    ManyLocks(ManyLocks),
-    MemoryPeak(MemoryPeak),
     Queue(Queue),
-    ReplacedValues(ReplacedValues),
     Replay(Replay),
     ReplayCost(ReplayCost),
-    RollbackScan(RollbackScan),
     Stalls(Stalls),
     Tables(Tables),
-    TrimStall(TrimStall),
-    WritersAndScans(WritersAndScans),
     WritingThreads(WritingThreads),
 }
 
@@ -90,34 +68,23 @@ impl Bench {
         stop::exit_when_asked();
         match benchmark {
             Benchmark::AfterKill(bench) => bench.run(),
-            Benchmark::AtomicWrites(bench) => bench.run(),
             Benchmark::BigTransaction(bench) => bench.run(),
             Benchmark::BulkLoad(bench) => bench.run(),
             Benchmark::Burst(bench) => bench.run(),
             Benchmark::ColdScan(bench) => bench.run(),
             Benchmark::Doublewrite(bench) => bench.run(),
-            Benchmark::DoublewriteFiles(bench) => bench.run(),
             Benchmark::DurableUpdates(bench) => bench.run(),
             Benchmark::Hogs(bench) => bench.run(),
             Benchmark::HotRows(bench) => bench.run(),
-            Benchmark::HotVersions(bench) => bench.run(),
-            Benchmark::Idle(bench) => bench.run(),
             Benchmark::IoBound(bench) => bench.run(),
             Benchmark::Laws(bench) => bench.run(),
             Benchmark::LogSizes(bench) => bench.run(),
             Benchmark::LongSnapshot(bench) => bench.run(),
-            Benchmark::LongValues(bench) => bench.run(),
-            Benchmark::ManyLocks(bench) => bench.run(),
-            Benchmark::MemoryPeak(bench) => bench.run(),
             Benchmark::Queue(bench) => bench.run(),
-            Benchmark::ReplacedValues(bench) => bench.run(),
             Benchmark::Replay(bench) => bench.run(),
             Benchmark::ReplayCost(bench) => bench.run(),
-            Benchmark::RollbackScan(bench) => bench.run(),
             Benchmark::Stalls(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),
-            Benchmark::TrimStall(bench) => bench.run(),
-            Benchmark::WritersAndScans(bench) => bench.run(),
             Benchmark::WritingThreads(bench) => bench.run(),
         }
     }

@@ -1,6 +1,5 @@
 //! Statements that lock all rows of a table: how many a second of the server's processor time, and
 //! what a client that changes rows of another table keeps of its rate beside them.
-//! `millpond bench many-locks --scan` shows the same of the crate.
 
 use super::super::output;
 use super::super::server::Server;

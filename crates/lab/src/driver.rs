@@ -6,16 +6,16 @@
 //! counts from the intended start, so a stall shows in every transaction that it delayed (no
 //! coordinated omission).
 
-use crate::failure::{Failure, Outcome};
 use crate::figures::{Figures, Level, Reading, checkpoint_age, device_write_bytes, fsyncs};
 use crate::progress::Progress;
 use crate::recorder::{CommittedTxn, Recorder, Totals, Window};
-use crate::samples::{self, ColumnKind, Samples};
-use crate::stop;
-use crate::units::{show_micros, show_size};
 use crate::workload::{Session, Workload};
 use hdrhistogram::Histogram;
 use millpond::{Db, Snapshot};
+use output::failure::{Failure, Outcome};
+use output::samples::{self, ColumnKind, Samples};
+use output::stop;
+use output::units::{show_micros, show_size};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};

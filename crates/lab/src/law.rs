@@ -1,8 +1,8 @@
 //! The flags that choose the law of flow control.
 
-use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use millpond::{InnodbLaw, Law};
+use output::failure::{Failure, Outcome};
 
 /// InnoDB's least and its default `io_capacity`.
 const IO_CAPACITY_MIN: u64 = 100;

@@ -1,14 +1,10 @@
 //! The result of a run: the JSON object for other programs, and the table for people.
 
 use crate::driver::Measured;
-use crate::failure::{Failure, Outcome};
-use crate::units::{show_count, show_micros, show_size};
+use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::Path;
 
 /// Latency in microseconds, from the begin to the return of the commit, including retries.
 #[derive(Clone, Debug, Serialize)]
@@ -379,19 +375,6 @@ impl TableLines {
 pub(crate) fn to_json(result: &impl Serialize) -> String {
     // Maps have string keys and numbers are finite, so this cannot fail.
     serde_json::to_string_pretty(result).unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}")) + "\n"
-}
-
-/// Writes a result to the file of `--json`. If the disk is full, half a file is not left behind.
-pub(crate) fn write_json(file: &Path, json: &str) -> Outcome {
-    let cannot = |e: io::Error| Failure::failed(format!("cannot write {}: {e}", file.display()));
-    let mut opened = File::create(file).map_err(cannot)?;
-    opened.write_all(json.as_bytes()).map_err(|e| {
-        // Not a pipe or a device.
-        if opened.metadata().is_ok_and(|found| found.is_file()) {
-            let _ = std::fs::remove_file(file);
-        }
-        cannot(e)
-    })
 }
 
 #[cfg(test)]

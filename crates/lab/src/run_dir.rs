@@ -5,8 +5,8 @@
 //! the directory holds a complete load of this program. A directory without this file is used only
 //! if it is empty.
 
-use crate::failure::{Failure, Outcome};
-use crate::stop;
+use output::failure::{Failure, Outcome};
+use output::stop;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -216,51 +216,6 @@ fn create_private(dir: &Path) -> io::Result<()> {
     stop::make(absolute(dir), || fs::DirBuilder::new().mode(0o700).create(dir))
 }
 
-/// Fails unless the directory is there and can be read.
-pub(crate) fn readable_directory(dir: &Path) -> Outcome {
-    let name = dir.display();
-    match fs::read_dir(dir) {
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            Err(Failure::misuse(format!("there is no directory {name}")))
-        }
-        Err(e) => Err(Failure::misuse(format!("cannot read the directory {name}: {e}"))),
-    }
-}
-
-/// Fails unless the directory contains a database.
-pub(crate) fn existing_database(dir: &Path) -> Outcome {
-    let name = dir.display();
-    readable_directory(dir)?;
-    match fs::metadata(dir.join("root")) {
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            Err(Failure::misuse(format!("{name} is not a Millpond database: it has no file `root`")))
-        }
-        Err(e) => Err(Failure::misuse(format!("cannot read {name}/root: {e}"))),
-    }
-}
-
-/// Fails if a result cannot be written to `file`. Called before a long run, not after it.
-pub(crate) fn check_writable(file: &Path) -> Outcome {
-    if file.is_dir() {
-        return Err(Failure::misuse(format!("{} is a directory, not a file to write to", file.display())));
-    }
-    let parent = match file.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    if parent.is_dir() {
-        Ok(())
-    } else {
-        Err(Failure::misuse(format!(
-            "cannot write {}: there is no directory {}",
-            file.display(),
-            parent.display()
-        )))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,14 +285,5 @@ mod tests {
         assert!(text.contains("2 tables x 10 rows") && text.contains("2 tables x 11 rows"), "{text}");
         fs::write(other.join(MARK), "{").unwrap();
         assert!(matches!(RunDir::named(&other, &mark()), Err(Failure::Misuse(_))));
-    }
-
-    #[test]
-    fn the_directory_of_a_result_must_exist() {
-        let scratch = Scratch::new("json");
-        assert!(check_writable(&scratch.0.join("a.json")).is_ok());
-        assert!(check_writable(Path::new("a.json")).is_ok());
-        assert!(check_writable(&scratch.0).is_err());
-        assert!(check_writable(&scratch.0.join("no/a.json")).is_err());
     }
 }

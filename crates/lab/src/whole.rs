@@ -1,8 +1,8 @@
 //! Whether a whole database is right, and has recovered.
 
-use crate::failure::Outcome;
 use crate::figures::{being_reverted, recovery_left_bytes, recovery_ms};
-use crate::stop;
+use output::failure::Outcome;
+use output::stop;
 use std::time::Duration;
 
 /// Checks the whole database. Returns "ok", or what is wrong.

@@ -24,6 +24,7 @@ const TINY: &[&str] = &[
     "long-snapshot --seconds 0.3 --writers 2",
     "long-snapshot --seconds 0.3 --writers 1 --durable",
     "queue --seconds 1",
+    #[cfg(feature = "watch")]
     "replay --hours 0.02",
     "replay-cost --redo 1MiB --rounds 2 --warmup 0.3 --threads 4 --tables 2 --rows 500 --pool 32MiB",
     "stalls --seconds 1 --warmup 0 --threads 4 --tables 2 --rows 500 --great 2000 --pool 32MiB --log 16MiB",

@@ -1,16 +1,20 @@
 //! The program as a process: its exit statuses, its output, and the files that it leaves.
 
 mod common;
+#[cfg(feature = "watch")]
 #[path = "program/terminal.rs"]
 mod terminal;
+#[cfg(feature = "torture")]
 #[path = "program/torture.rs"]
 mod torture;
+#[cfg(feature = "watch")]
+#[path = "program/watch.rs"]
+mod watch;
 
 use common::{Scratch, text};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 impl Scratch {
     fn json(&self, file: &str) -> serde_json::Value {
@@ -60,25 +64,6 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("rescue nowhere --to here", "nowhere"),
         ("compare --peers oracle", "oracle"),
         ("compare --rows 5 --peers", "--peers"),
-        ("explain", "VARIABLE"),
-        ("explain innodb_io_capacty", "innodb_io_capacity"),
-        ("trace-fsync", "PID|TARGET"),
-        ("trace-fsync nowhere", "nowhere"),
-        ("trace-fsync 4294967295", "4294967295"),
-        ("trace-fsync mysql://root@localhost/ --strace", "--strace"),
-        ("trace-fsync oracle://root@localhost/", "oracle"),
-        ("trace-fsync . --seconds 0", "--seconds"),
-        ("top", "TARGET"),
-        ("top nowhere --print 80x24", "nowhere"),
-        ("top . --print 79x24", "80x24"),
-        ("top nowhere", "--print"),
-        ("serve", "TARGET"),
-        ("serve nowhere --listen 127.0.0.1:0", "nowhere"),
-        ("serve . --listen 0.0.0.0:7070", "--network"),
-        ("serve . --listen 7070", "127.0.0.1:7070"),
-        ("trace-fsync . --step 0", "--step"),
-        ("trace-fsync . --json no/such/file.json", "no/such"),
-        ("collect x", "--out"),
     ] {
         let complaint = scratch.refused(2, args);
         assert!(complaint.contains(word), "millpond {args} does not name {word:?}: {complaint}");
@@ -90,14 +75,14 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
 #[test]
 fn output_that_cannot_be_written_is_a_failure_and_a_reader_that_has_ended_is_none() {
     let scratch = Scratch::new("output");
-    let mut command = scratch.command("explain --list");
+    let mut command = scratch.command("bench");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
     let complaint = "millpond: cannot write the output: No space left on device (os error 28)\n";
     assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(1), complaint));
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let out = scratch.command("explain --list").stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    let out = scratch.command("bench").stdout(writer).stderr(Stdio::piped()).output().unwrap();
     assert_eq!((out.status.code(), text(&out.stderr).as_str()), (Some(0), ""));
 }
 
@@ -112,11 +97,15 @@ fn every_command_and_flag_has_a_line_of_help() {
         "crash",
         "check",
         "inspect",
+        #[cfg(feature = "watch")]
         "explain",
         "recover",
         "rescue",
+        #[cfg(feature = "watch")]
         "top",
+        #[cfg(feature = "watch")]
         "serve",
+        #[cfg(feature = "watch")]
         "trace-fsync",
         "compare",
     ] {
@@ -329,10 +318,12 @@ fn a_finished_load_is_reused_only_by_runs_with_the_same_load() {
     std::fs::remove_dir_all(scratch.0.join("saved")).unwrap();
     std::fs::remove_file(scratch.0.join("named")).unwrap();
     assert!(!scratch.ok("inspect db root").is_empty());
-    let traced = scratch.ok("trace-fsync db --seconds 60 --json out.json");
-    assert!(traced.contains("log (commit)") && traced.contains("for each sync"), "{traced}");
-    assert_eq!(scratch.json("out.json")["way"], "recorder");
-    assert!(scratch.refused(2, "trace-fsync db --strace").contains("--strace"));
+    if cfg!(feature = "watch") {
+        let traced = scratch.ok("trace-fsync db --seconds 60 --json out.json");
+        assert!(traced.contains("log (commit)") && traced.contains("for each sync"), "{traced}");
+        assert_eq!(scratch.json("out.json")["way"], "recorder");
+        assert!(scratch.refused(2, "trace-fsync db --strace").contains("--strace"));
+    }
     // Two runs, a check and a recovery at least.
     let recorded = scratch.ok("inspect db recorder --all");
     let sessions = recorded.split_once("samples of ").and_then(|(_, rest)| rest.split(' ').next()).unwrap();
@@ -497,42 +488,12 @@ fn a_log_that_does_not_get_long_enough_is_a_failure() {
     assert_eq!(scratch.names(), Vec::<String>::new());
 }
 
-/// Runs the program where no file gets longer than some blocks of 512 bytes, which stands for a
-/// full disk. Returns its one sentence.
-fn refused_by_a_full_disk(scratch: &Scratch, blocks: u32, args: &str) -> String {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_millpond")]);
-    command.args(args.split_whitespace()).current_dir(&scratch.0).stdin(Stdio::null());
-    let out = command.output().unwrap();
-    let complaint = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "millpond {args}: {complaint}");
-    assert_eq!(complaint.lines().count(), 1, "millpond {args}: {complaint}");
-    complaint
-}
-
+#[cfg(not(feature = "watch"))]
 #[test]
-fn a_full_disk_is_one_sentence_and_no_file_is_cut_off() {
-    let scratch = Scratch::new("full-disk");
-    let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(scratch.0.join("db")).unwrap();
-    db.create_table("t").unwrap();
-    // Its recorder needs two samples to be traced.
-    let begun = Instant::now();
-    while !scratch.millpond("trace-fsync db --seconds 1").status.success() {
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(begun.elapsed() < Duration::from_secs(60), "the recorder has no two samples");
+fn a_command_that_was_left_out_is_unknown() {
+    let scratch = Scratch::new("left-out");
+    for command in ["top", "serve", "collect", "plot", "age", "trace-fsync", "explain"] {
+        let complaint = scratch.refused(2, command);
+        assert!(complaint.contains(&format!("unrecognized subcommand '{command}'")), "{complaint}");
     }
-    for (blocks, args, file) in [
-        (0, "collect db --out collected", "collected/"),
-        (0, "plot db --out plots", "plots/"),
-        // The plots fit, the page does not.
-        (40, "plot db --out plots", "plots/index.html"),
-        (0, "trace-fsync db --seconds 1 --json trace.json", "trace.json"),
-        (0, "serve db --listen 127.0.0.1:0 --token-file token", "token"),
-    ] {
-        let complaint = refused_by_a_full_disk(&scratch, blocks, args);
-        assert!(complaint.contains(file) && complaint.contains("cannot write"), "{args}: {complaint}");
-        let cut = scratch.names().into_iter().filter(|name| name != "db");
-        assert_eq!(cut.collect::<Vec<_>>(), Vec::<String>::new(), "{args}");
-    }
-    db.close().unwrap();
 }

@@ -18,6 +18,20 @@ const CARGO_CHECKS: &[CargoCheck] = &[
         name: "clippy",
         args: &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
     },
+    // The program without its features; they are what most of its packages are for.
+    CargoCheck {
+        name: "clippy of the small program",
+        args: &[
+            "clippy",
+            "--package",
+            "lab",
+            "--no-default-features",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    },
     CargoCheck {
         name: "documentation",
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],

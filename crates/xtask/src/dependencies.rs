@@ -61,7 +61,7 @@ pub(crate) const RULES: Rules<'_> = Rules {
         // `millpond serve` has one, with axum and what that needs (decision 0165).
         Ban {
             name: "tokio",
-            except: &["lab", "axum", "hyper", "hyper-util", "tower"],
+            except: &["watch", "axum", "hyper", "hyper-util", "tower"],
             reason: "the engine starts no runtime",
         },
     ],
@@ -83,11 +83,15 @@ pub(crate) const RULES: Rules<'_> = Rules {
     ],
 };
 
+/// The most packages that a build of the program without its features has.
+const SMALL_BUILD: usize = 60;
+
 /// Fails if a dependency breaks a rule, or one of those that `more` checks.
 pub(crate) fn check(more: impl FnOnce(&Value) -> Vec<String>) -> Result<(), String> {
     let metadata = metadata()?;
     let mut problems = problems(&metadata, &RULES);
     problems.extend(more(&metadata));
+    problems.extend(size_problem(&small_build()?, SMALL_BUILD));
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     match problems.len() {
         0 => Ok(()),
@@ -97,15 +101,38 @@ pub(crate) fn check(more: impl FnOnce(&Value) -> Vec<String>) -> Result<(), Stri
 
 /// Returns what cargo tells of all packages of the workspace's lock file.
 fn metadata() -> Result<Value, String> {
+    let out = told(&["metadata", "--format-version", "1", "--locked", "--all-features"])?;
+    serde_json::from_slice(&out).map_err(|e| format!("cargo metadata writes no JSON: {e}"))
+}
+
+/// Returns a line for each use of a package in the program `millpond` without its features.
+fn small_build() -> Result<String, String> {
+    let tree = ["tree", "--locked", "--package", "lab", "--no-default-features", "--edges", "normal"];
+    let out = told(&[&tree[..], &["--prefix", "none", "--no-dedupe"]].concat())?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Returns what cargo prints.
+fn told(args: &[&str]) -> Result<Vec<u8>, String> {
     let out = Command::new(cargo_program())
-        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
+        .args(args)
         .current_dir(root())
         .output()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     if !out.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr).trim()));
+        return Err(format!("cargo {}: {}", args[0], String::from_utf8_lossy(&out.stderr).trim()));
     }
-    serde_json::from_slice(&out.stdout).map_err(|e| format!("cargo metadata writes no JSON: {e}"))
+    Ok(out.stdout)
+}
+
+/// Returns the problem of a build that has more than so many packages. `tree` has a line for each
+/// use of a package.
+fn size_problem(tree: &str, most: usize) -> Option<String> {
+    let packages: BTreeSet<&str> = tree.lines().filter(|line| !line.is_empty()).collect();
+    let count = packages.len();
+    (count > most).then(|| {
+        format!("the program without its features has {count} packages, at most {most} are allowed: see `cargo tree`")
+    })
 }
 
 /// Returns each dependency that breaks a rule, with the rule, sorted. `metadata` is the output of
@@ -386,6 +413,14 @@ mod tests {
         );
         let rand = workspace(&[package("rand", "0.9")], &[("own 1.0", &["rand 0.9"])]);
         assert_eq!(problems(&rand, &RULES), ["own 1.0 uses rand: it changes"]);
+    }
+
+    #[test]
+    fn a_build_has_a_size() {
+        let tree = "own v1.0\nx v1.0\ny v1.0\nx v1.0\n\n";
+        assert_eq!(size_problem(tree, 3), None, "one package is used twice");
+        let problem = size_problem(tree, 2).unwrap();
+        assert!(problem.contains("has 3 packages, at most 2"), "{problem}");
     }
 
     #[test]

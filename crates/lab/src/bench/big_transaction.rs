@@ -1,10 +1,10 @@
 //! `millpond bench big-transaction`: one transaction that changes very many rows.
 
 use super::{mib, resident_kib, scratch};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::parse_size;
 use millpond::{Db, Table, Transaction};
+use output::failure::{Failure, Outcome};
+use output::units::parse_size;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,9 @@
 
 use super::random::next;
 use super::{figure, scratch};
-use crate::failure::Outcome;
 use crate::own_process;
 use millpond::Db;
+use output::failure::Outcome;
 use std::time::{Duration, Instant};
 
 const PAGE_BYTES: usize = 8192;

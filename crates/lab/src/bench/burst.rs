@@ -2,9 +2,9 @@
 
 use super::device::Device;
 use super::{figure, joined, scratch};
-use crate::failure::Outcome;
-use crate::units::{parse_size, parse_time};
 use millpond::{Db, Durability, Options, Table, TxnOptions};
+use output::failure::Outcome;
+use output::units::{parse_size, parse_time};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

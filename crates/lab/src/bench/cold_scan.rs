@@ -4,10 +4,10 @@
 use super::device::Device;
 use super::random::next;
 use super::{figure, median, scratch};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::parse_size;
 use millpond::{Db, Options};
+use output::failure::{Failure, Outcome};
+use output::units::parse_size;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;

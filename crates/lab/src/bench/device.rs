@@ -1,8 +1,8 @@
 //! The bare device, which some benchmarks compare the engine with.
 
 use super::random;
-use crate::failure::{Failure, Outcome};
 use base::aligned::AlignedBuf;
+use output::failure::{Failure, Outcome};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;

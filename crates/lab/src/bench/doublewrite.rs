@@ -3,13 +3,13 @@
 use super::load::{self, Database};
 use super::mib;
 use crate::driver::drive;
-use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::units::{parse_seconds, parse_size};
 use crate::workload::{self, WorkloadKind, WorkloadParams};
 use millpond::{Db, Doublewrite as Switch};
+use output::failure::{Failure, Outcome};
+use output::units::{parse_seconds, parse_size};
 use std::path::Path;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 use super::device::Device;
 use super::random::next;
 use super::{joined, median, rows, scratch};
-use crate::failure::Outcome;
-use crate::units::parse_time;
 use millpond::{Db, Table};
+use output::failure::Outcome;
+use output::units::parse_time;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

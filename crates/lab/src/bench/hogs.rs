@@ -4,10 +4,10 @@
 use super::device::Device;
 use super::random::next;
 use super::{figure, median, p99, rows, scratch, sorted};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::parse_time;
 use millpond::{Db, Table};
+use output::failure::{Failure, Outcome};
+use output::units::parse_time;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,9 +3,9 @@
 use super::random::next;
 use super::turn_queue::TurnQueue;
 use super::{figure, joined, p99, scratch, sorted};
-use crate::failure::{Failure, Outcome};
-use crate::units::parse_time;
 use millpond::{Db, Durability, Error, Isolation, Options, Table, TxnOptions};
+use output::failure::{Failure, Outcome};
+use output::units::parse_time;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

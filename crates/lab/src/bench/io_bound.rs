@@ -4,10 +4,10 @@
 use super::device::Device;
 use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::{parse_seconds, parse_size};
 use crate::workload::{WorkloadKind, WorkloadParams};
+use output::failure::{Failure, Outcome};
+use output::units::{parse_seconds, parse_size};
 use std::path::Path;
 use std::time::Duration;
 

@@ -4,15 +4,17 @@
 use super::load::{self, Database};
 use super::scratch;
 use crate::driver::drive;
-use crate::failure::{Failure, Outcome};
 use crate::law::Capacities;
 use crate::progress::Progress;
-use crate::report::{self, LawsReport};
+use crate::report::{LawsReport, machine_facts};
 use crate::result::{Request, RunContext, RunResult};
-use crate::units::{parse_seconds, parse_size, show_count, show_size};
 use crate::workload::{self, WorkloadKind};
 use clap::ValueEnum;
 use millpond::{InnodbLaw, Law, Options};
+use output::failure::{Failure, Outcome};
+use output::report;
+use output::report::page::Origin;
+use output::units::{parse_seconds, parse_size, show_count, show_size};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,13 +81,12 @@ impl Laws {
         let name = format!("InnoDB's, {server}, {}", self.capacities.show());
         let sides =
             [self.measure("Millpond's".to_owned(), Law::Millpond)?, self.measure(name, Law::Innodb(innodb))?];
-        let machine =
-            report::machine_facts(Some(scratch()?.dir()), sides.iter().all(|side| side.durable_device));
+        let machine = machine_facts(Some(scratch()?.dir()), sides.iter().all(|side| side.durable_device));
         let report = LawsReport {
             sides: &sides,
-            origin: report::Origin { command: report::command(), parameters: self.parameters(), machine },
+            origin: Origin { command: report::command(), parameters: self.parameters(), machine },
         };
-        crate::output::print(&report.text());
+        output::print(&report.text());
         if let Some(dir) = report_dir {
             say!("report: {}", report::write(dir, &report.files())?);
         }

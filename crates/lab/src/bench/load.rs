@@ -2,12 +2,12 @@
 
 use super::scratch;
 use crate::driver::Pace;
-use crate::failure::{Failure, Outcome};
 use crate::run_dir::RunDir;
 use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
 use millpond::{Db, Durability, Isolation, Options};
+use output::failure::{Failure, Outcome};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

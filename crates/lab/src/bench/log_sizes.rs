@@ -4,10 +4,10 @@
 use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use super::{figure, median};
-use crate::failure::{Failure, Outcome};
-use crate::units::{parse_duration, parse_seconds, parse_size, show_size};
 use crate::workload::{WorkloadKind, WorkloadParams};
 use millpond::{Db, Options};
+use output::failure::{Failure, Outcome};
+use output::units::{parse_duration, parse_seconds, parse_size, show_size};
 use std::time::Duration;
 
 const NOTES: &str = "\

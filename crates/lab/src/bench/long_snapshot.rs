@@ -2,10 +2,10 @@
 
 use super::random::next;
 use super::{figure, joined, scratch, soon_durable, wait_until_purged};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::parse_time;
 use millpond::{Db, Durability, Table, Transaction, TxnOptions};
+use output::failure::{Failure, Outcome};
+use output::units::parse_time;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 
 /// Prints a line to stdout.
 macro_rules! say {
-    ($($text:tt)*) => { $crate::output::print(&format!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { output::print(&format!("{}\n", format_args!($($text)*))) };
 }
 
 pub(crate) mod after_kill;
@@ -27,6 +27,7 @@ mod probe;
 mod processor;
 pub(crate) mod queue;
 mod random;
+#[cfg(feature = "watch")]
 pub(crate) mod replay;
 pub(crate) mod stalls;
 mod steadiness;
@@ -34,9 +35,9 @@ pub(crate) mod tables;
 mod turn_queue;
 pub(crate) mod writing_threads;
 
-use crate::failure::{Failure, Outcome};
 use crate::run_dir::RunDir;
 use millpond::{Db, Durability, Table, TxnOptions};
+use output::failure::{Failure, Outcome};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 

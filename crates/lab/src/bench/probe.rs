@@ -1,7 +1,7 @@
 //! Synced writes of 4 KiB beside a load, one each 100 ms. They show when the device itself is slow.
 
 use super::device::Device;
-use crate::failure::{Failure, Outcome};
+use output::failure::{Failure, Outcome};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

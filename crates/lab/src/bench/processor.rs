@@ -2,7 +2,7 @@
 //! second: on a machine that shares its cores with others that changes by a third for minutes.
 
 use super::median;
-use crate::failure::{Failure, Outcome};
+use output::failure::{Failure, Outcome};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! `millpond bench queue`: a table used as a queue while a snapshot is held.
 
 use super::{figure, scratch, soon_durable};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
 use millpond::{LockWait, Table, Transaction};
+use output::failure::{Failure, Outcome};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

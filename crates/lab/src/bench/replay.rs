@@ -1,14 +1,13 @@
 //! `millpond bench replay`: how long `plot` takes to read and draw a full flight recorder.
 
 use super::scratch;
-use crate::failure::{Failure, Outcome};
-use crate::plot;
-use crate::report::WatchedReport;
 use base::prng::Prng;
 use metrics::recording::{Moment, Writer};
 use metrics::{FileKind, Latency, M, Metrics, SyncReason};
 use millpond::Options;
+use output::failure::{Failure, Outcome};
 use std::time::Instant;
+use watch::WatchedReport;
 
 /// Chunks of the recorder's ring.
 const CHUNKS: u32 = 32;
@@ -42,7 +41,7 @@ impl Replay {
         std::fs::write(&file, &bytes)
             .map_err(|e| Failure::failed(format!("cannot write {}: {e}", file.display())))?;
         let start = Instant::now();
-        let input = plot::load(dir.dir(), 0.0, &|_, _| true)?;
+        let input = watch::load(dir.dir(), 0.0, &|_, _| true)?;
         let read = start.elapsed();
         let (samples, hours) = (input.samples.seconds.len(), input.samples.end() / 3600.0);
         let (inputs, command) = (&[input], String::new());

@@ -2,9 +2,9 @@
 
 use super::load::{self, Database};
 use super::steadiness::{self, Measured, heads};
-use crate::failure::{Failure, Outcome};
 use crate::own_process;
-use crate::units::{parse_seconds, parse_size};
+use output::failure::{Failure, Outcome};
+use output::units::{parse_seconds, parse_size};
 
 use crate::workload::{WorkloadKind, table_names};
 use clap::ValueEnum;

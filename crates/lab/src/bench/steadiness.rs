@@ -5,11 +5,11 @@ use super::probe::Probe;
 use super::processor::Processor;
 use super::{median, sorted};
 use crate::driver::{Pace, drive};
-use crate::failure::Outcome;
 use crate::figures::lsn;
 use crate::progress::Progress;
 use crate::workload::{self, WorkloadKind, WorkloadParams};
 use millpond::Db;
+use output::failure::Outcome;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! `millpond bench tables`: many small tables are created and dropped.
 
 use super::{mib, scratch, soon_durable};
-use crate::failure::{Failure, Outcome};
 use millpond::Options;
+use output::failure::{Failure, Outcome};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -3,10 +3,10 @@
 
 use super::random::next;
 use super::{joined, mib, scratch};
-use crate::failure::{Failure, Outcome};
 use crate::run_dir::RunDir;
-use crate::units::parse_time;
 use millpond::{Db, Durability, Options, Snapshot, Table, TxnOptions};
+use output::failure::{Failure, Outcome};
+use output::units::parse_time;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

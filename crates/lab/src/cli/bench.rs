@@ -14,14 +14,15 @@ use crate::bench::laws::Laws;
 use crate::bench::log_sizes::LogSizes;
 use crate::bench::long_snapshot::LongSnapshot;
 use crate::bench::queue::Queue;
+#[cfg(feature = "watch")]
 use crate::bench::replay::Replay;
 use crate::bench::stalls::Stalls;
 use crate::bench::tables::Tables;
 use crate::bench::writing_threads::WritingThreads;
-use crate::failure::Outcome;
-use crate::output::print;
-use crate::stop;
 use clap::Subcommand;
+use output::failure::Outcome;
+use output::print;
+use output::stop;
 
 /// Run one benchmark; without a name, list them
 #[derive(Debug, clap::Args)]
@@ -52,6 +53,7 @@ enum Benchmark {
     LogSizes(LogSizes),
     LongSnapshot(LongSnapshot),
     Queue(Queue),
+    #[cfg(feature = "watch")]
     Replay(Replay),
     ReplayCost(ReplayCost),
     Stalls(Stalls),
@@ -81,6 +83,7 @@ impl Bench {
             Benchmark::LogSizes(bench) => bench.run(),
             Benchmark::LongSnapshot(bench) => bench.run(),
             Benchmark::Queue(bench) => bench.run(),
+            #[cfg(feature = "watch")]
             Benchmark::Replay(bench) => bench.run(),
             Benchmark::ReplayCost(bench) => bench.run(),
             Benchmark::Stalls(bench) => bench.run(),

@@ -1,9 +1,9 @@
 //! `millpond check DIR`: reads and compares every page and every tree.
 
 use super::existing::{open_existing, pool_sentence};
-use crate::failure::{Failure, Outcome};
-use crate::output::print;
 use crate::own_process;
+use output::failure::{Failure, Outcome};
+use output::print;
 use std::path::PathBuf;
 
 /// Check every page and every tree of a database

@@ -2,7 +2,7 @@
 //! that it includes are large. If it is not installed and the current directory is in a checkout,
 //! cargo builds it.
 
-use crate::failure::{Failure, Outcome};
+use output::failure::{Failure, Outcome};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;

@@ -3,11 +3,12 @@
 use crate::crash::recipe::Plan;
 use crate::crash::{EngineSizes, Experiment, Limits, Work, die, reopen, send_failure};
 use crate::durability::DurabilityFlag;
-use crate::failure::{Failure, Outcome};
-use crate::report;
-use crate::run_dir::{RunDir, check_writable};
-use crate::stop;
-use crate::units::{parse_duration, parse_page_size, parse_seconds, parse_size, show_count, show_size};
+use crate::run_dir::RunDir;
+use output::existing::check_writable;
+use output::failure::{Failure, Outcome};
+use output::report;
+use output::stop;
+use output::units::{parse_duration, parse_page_size, parse_seconds, parse_size, show_count, show_size};
 use std::path::PathBuf;
 use std::time::Duration;
 

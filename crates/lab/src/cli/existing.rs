@@ -1,8 +1,8 @@
 //! Opens a database that is there.
 
-use crate::failure::Outcome;
-use crate::run_dir::existing_database;
-use crate::units::show_size;
+use output::existing::existing_database;
+use output::failure::Outcome;
+use output::units::show_size;
 use std::path::Path;
 
 /// Opens an existing database.

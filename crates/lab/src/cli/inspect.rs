@@ -1,11 +1,11 @@
 //! `millpond inspect DIR …`: shows what the files hold, without changing a byte.
 
-use crate::failure::{Failure, Outcome};
-use crate::output::print;
-use crate::recording::{self, View};
-use crate::run_dir::existing_database;
-use crate::units::parse_duration;
 use clap::Subcommand;
+use output::existing::existing_database;
+use output::failure::{Failure, Outcome};
+use output::print;
+use output::recording::{self, View};
+use output::units::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 

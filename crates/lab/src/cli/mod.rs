@@ -1,26 +1,20 @@
 //! The command line: one file for each command, and what the commands share.
 
-mod age;
 mod bench;
 mod check;
-mod collect;
 mod compare;
 pub(crate) mod crash;
 mod existing;
-mod explain;
 mod inspect;
-mod plot;
 mod recover;
 mod rescue;
 pub(crate) mod run;
-mod serve;
-mod top;
+#[cfg(feature = "torture")]
 mod torture;
-mod trace_fsync;
 
 use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
-use crate::failure::Outcome;
 use clap::{ArgAction, Parser, Subcommand};
+use output::failure::Outcome;
 
 /// A transactional storage engine with a calm write path: run it, crash it, look inside
 #[derive(Debug, Parser)]
@@ -42,31 +36,39 @@ enum Command {
     /// Run, kill -9 itself, reopen, verify every acknowledged commit
     Crash(crash::Crash),
     /// Kill the process and cut the power again and again under load; certify what survives
+    #[cfg(feature = "torture")]
     Torture(torture::Torture),
     /// Check every page and every tree of a database
     Check(check::Check),
     /// Show what a database's files hold
     Inspect(inspect::Inspect),
     /// Say what a setting or figure of InnoDB, MariaDB, MySQL or Millpond means
-    Explain(explain::Explain),
+    #[cfg(feature = "watch")]
+    Explain(watch::Explain),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
     /// Copy every row that can be read of a database that does not recover into a new one
     Rescue(rescue::Rescue),
     /// Watch a server or a database live in the terminal
-    Top(top::Top),
+    #[cfg(feature = "watch")]
+    Top(watch::Top),
     /// Watch a server or a database live in a browser, and by Prometheus
-    Serve(serve::Serve),
+    #[cfg(feature = "watch")]
+    Serve(watch::Serve),
     /// Show which files are synced, why, how often and how long it takes
-    TraceFsync(trace_fsync::TraceFsync),
+    #[cfg(feature = "watch")]
+    TraceFsync(watch::TraceFsync),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
     /// Write samples of a server or a database to a directory, one a second
-    Collect(collect::Collect),
+    #[cfg(feature = "watch")]
+    Collect(watch::Collect),
     /// Draw collections and flight recorders: SVG files and one page; several are compared
-    Plot(plot::Plot),
+    #[cfg(feature = "watch")]
+    Plot(watch::Plot),
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
-    Age(age::Age),
+    #[cfg(feature = "watch")]
+    Age(watch::Age),
     /// Run one benchmark; without a name, list them
     Bench(bench::Bench),
     /// The process that `crash` kills
@@ -89,18 +91,26 @@ impl Cli {
         match self.command {
             Command::Run(command) => command.run(),
             Command::Crash(command) => command.run(),
+            #[cfg(feature = "torture")]
             Command::Torture(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Inspect(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Explain(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Rescue(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Top(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Serve(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::TraceFsync(command) => command.run(),
             Command::Compare(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Collect(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Plot(command) => command.run(),
+            #[cfg(feature = "watch")]
             Command::Age(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),

@@ -1,14 +1,14 @@
 //! `millpond recover DIR`: runs the recovery that the next opening would run.
 
 use super::existing::{open_existing, pool_sentence};
-use crate::failure::Outcome;
 use crate::figures::recovery_redo_bytes;
-use crate::output::print;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::stop;
-use crate::units::{show_micros, show_size};
 use crate::whole::wait_recovered_with;
+use output::failure::Outcome;
+use output::print;
+use output::stop;
+use output::units::{show_micros, show_size};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! `millpond rescue DIR --to DIR2`: copies what can be read of a database that does not recover.
 
-use crate::failure::{Failure, Outcome};
-use crate::output::print;
-use crate::run_dir::{check_writable, existing_database};
+use output::existing::{check_writable, existing_database};
+use output::failure::{Failure, Outcome};
+use output::print;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

@@ -2,24 +2,27 @@
 
 use crate::driver::{Pace, drive};
 use crate::durability::DurabilityFlag;
-use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
 use crate::law::LawFlags;
-use crate::output::print;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::report::{self, RunReport};
-use crate::result::{Request, RunContext, RunResult, write_json};
-use crate::run_dir::{DirContents, LoadMark, RunDir, check_writable};
-use crate::stop;
-use crate::units::{
-    parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
-};
+use crate::report::{RunReport, machine_facts};
+use crate::result::{Request, RunContext, RunResult};
+use crate::run_dir::{DirContents, LoadMark, RunDir};
 use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
 use millpond::{Db, Doublewrite, Isolation, Options};
+use output::existing::check_writable;
+use output::failure::{Failure, Outcome};
+use output::report;
+use output::report::page::Origin;
+use output::stop;
+use output::units::{
+    parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
+};
+use output::{print, write_json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -183,10 +186,10 @@ impl Run {
             write_json(file, &result.json())?;
         }
         if let Some(dir) = report_dir {
-            let origin = report::Origin {
+            let origin = Origin {
                 command: report::command(),
                 parameters: self.parameters(),
-                machine: report::machine_facts(run_dir.as_ref().map(RunDir::dir), durable_device),
+                machine: machine_facts(run_dir.as_ref().map(RunDir::dir), durable_device),
             };
             let report = RunReport { measured: &measured, result: &result, origin };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));

@@ -1,9 +1,9 @@
 //! `millpond torture DIR`: kills and power cuts, one after the other, on the user's disk.
 
-use crate::failure::Outcome;
 use crate::run_dir::RunDir;
-use crate::stop;
 use crate::torture::Torture as Work;
+use output::failure::Outcome;
+use output::stop;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -16,24 +16,29 @@ mod wire;
 
 pub(crate) use reopen::reopen;
 pub(crate) use verify::{Verdict, verify};
-pub(crate) use victim::{COUNTS, Limits, Work, die, kill_when_long};
+#[cfg(feature = "torture")]
+pub(crate) use victim::COUNTS;
+pub(crate) use victim::{Limits, Work, die, kill_when_long};
 pub(crate) use wire::{Inbox, Message, Outbox, send_failure};
 
-use crate::failure::{Failure, Outcome};
-use crate::output::print;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::report::{self, CrashReport, ReportDir};
-use crate::result::{to_json, write_json};
+use crate::report::{CrashReport, machine_facts};
+use crate::result::to_json;
 use crate::run_dir::RunDir;
-use crate::samples::{ColumnKind, Samples};
-use crate::stop;
-use crate::units::{parse_duration, show_count, show_size};
 use crate::whole::{check_database, wait_recovered};
 use base::prng::Prng;
 use millpond::{Db, Options};
+use output::failure::{Failure, Outcome};
+use output::report::page::Origin;
+use output::report::{self, ReportDir};
+use output::samples::{ColumnKind, Samples};
+use output::stop;
+use output::units::{parse_duration, show_count, show_size};
+use output::{print, write_json};
 use recipe::{ExpectedRows, Plan};
 use result::{CrashResult, Kill};
+#[cfg(feature = "torture")]
 use rustix::process::Pid;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -131,6 +136,7 @@ impl ChildProcess {
     }
 
     /// Returns its number.
+    #[cfg(feature = "torture")]
     pub(crate) fn number(&self) -> Pid {
         Pid::from_child(&self.0)
     }
@@ -243,10 +249,10 @@ impl Experiment {
                 durable_device: result.durable_device,
                 check: &result.check,
                 lines: lines.0,
-                origin: report::Origin {
+                origin: Origin {
                     command: report::command(),
                     parameters: self.parameters.clone(),
-                    machine: report::machine_facts(Some(run_dir.dir()), result.durable_device),
+                    machine: machine_facts(Some(run_dir.dir()), result.durable_device),
                 },
             };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));

@@ -7,12 +7,12 @@
 //! Each column names its writer in its first two groups of digits. The rest comes from a generator
 //! that is seeded with the writer, the table and the id. So an undamaged column proves its writer.
 
-use crate::failure::Outcome;
 use crate::workload::distribution::Distribution;
 use crate::workload::row::{C, C_BYTES, PAD_BYTES, Pad, Row, digits, number_in, put_number};
 use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
 use millpond::{Db, Durability, Isolation};
+use output::failure::Outcome;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 

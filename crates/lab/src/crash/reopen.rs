@@ -4,9 +4,9 @@
 use super::EngineSizes;
 use super::recipe::{Plan, Writer};
 use super::wire::{Message, Outbox};
-use crate::failure::{Failure, Outcome};
 use crate::whole::wait_recovered;
 use crate::workload::row::{Row, id_key};
+use output::failure::{Failure, Outcome};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
 

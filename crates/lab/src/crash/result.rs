@@ -1,9 +1,9 @@
 //! The result of the crash experiment: of each kill, and of all together.
 
 use super::verify::Verdict;
-use crate::failure::{Failure, Outcome};
 use crate::result::TableLines;
-use crate::units::{show_count, show_size};
+use output::failure::{Failure, Outcome};
+use output::units::{show_count, show_size};
 use serde::Serialize;
 use std::time::Duration;
 

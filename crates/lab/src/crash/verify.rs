@@ -1,11 +1,11 @@
 //! The comparison after the crash: every row and every index entry with the expected rows.
 
 use super::recipe::{ExpectedRows, Plan, Probe, Writer};
-use crate::failure::Outcome;
-use crate::stop;
 use crate::workload::Tables;
 use crate::workload::row::{Row, id_of, index_of};
 use millpond::{Db, TxnOptions};
+use output::failure::Outcome;
+use output::stop;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 

@@ -4,11 +4,11 @@
 use super::EngineSizes;
 use super::recipe::{DOOMED, DOOMED_EVERY, Plan, Target, Writer};
 use super::wire::{Message, Outbox};
-use crate::failure::{Failure, Outcome};
 use crate::figures::checkpoint_age;
 use crate::workload::row::{Row, id_key, index_key};
 use crate::workload::{AttemptError, Tables};
 use millpond::{Db, Durability, Table, Transaction, TxnOptions};
+use output::failure::{Failure, Outcome};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
 use std::sync::Mutex;

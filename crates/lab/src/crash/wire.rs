@@ -7,8 +7,8 @@
 //!                                        kind 0: the upper half of `number` is a time
 //! ```
 
-use crate::failure::{Failure, Outcome};
 use crate::workload::row::{ROW_BYTES, Row};
+use output::failure::{Failure, Outcome};
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;

@@ -1,16 +1,13 @@
 //! The report of `millpond crash`: the run before the kill, and the recovery.
 
-use super::axis::Measure;
-use super::chart::{Chart, ChartStyle, Series};
-use super::page::{Headline, Origin, Page};
-use super::plot::Plot;
 use super::timeline::Timeline;
-use super::{dir, svg};
-use crate::samples::Samples;
-use crate::units::{show_count, show_micros, show_size};
-
-/// The names of the plots.
-pub(super) const PLOTS: &[&str] = &["crash-throughput", "crash-redo", "recovery"];
+use output::report::axis::Measure;
+use output::report::chart::{Chart, ChartStyle, Series};
+use output::report::page::{Headline, Origin, Page};
+use output::report::plot::Plot;
+use output::report::{PAGE, svg};
+use output::samples::Samples;
+use output::units::{show_count, show_micros, show_size};
 
 /// The data of a crash report.
 #[derive(Debug)]
@@ -51,7 +48,7 @@ impl CrashReport<'_> {
         files.push(("samples.json".to_owned(), self.samples.json()));
         files.push(("samples.csv".to_owned(), self.samples.csv()));
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-        files.push((dir::PAGE.to_owned(), self.page(&charts, &recovery, &names)));
+        files.push((PAGE.to_owned(), self.page(&charts, &recovery, &names)));
         files
     }
 

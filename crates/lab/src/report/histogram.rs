@@ -1,10 +1,10 @@
 //! A latency histogram: bars over a logarithmic axis.
 
-use super::axis::{Axis, Measure};
-use super::escape::escape;
-use super::plot::Plot;
-use super::svg::{self, Format, Layout, text};
-use crate::units::{show_count, show_micros};
+use output::report::axis::{Axis, Measure};
+use output::report::escape::escape;
+use output::report::plot::Plot;
+use output::report::svg::{self, Format, Layout, text};
+use output::units::{show_count, show_micros};
 use std::fmt::Write;
 
 /// Bars for each power of ten.

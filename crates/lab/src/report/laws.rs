@@ -1,15 +1,12 @@
 //! The report of `millpond bench laws`: the commits of each second under each law, and a table.
 
-use super::axis::Measure;
-use super::chart::{Chart, ChartStyle, Series};
-use super::page::{Origin, Page, Table, columns};
-use super::plot::Plot;
-use super::{dir, svg};
 use crate::result::RunResult;
-use crate::units::{show_count, show_micros};
-
-/// The names of the plots.
-pub(super) const PLOTS: &[&str] = &["laws"];
+use output::report::axis::Measure;
+use output::report::chart::{Chart, ChartStyle, Series};
+use output::report::page::{Origin, Page, Table, columns};
+use output::report::plot::Plot;
+use output::report::{PAGE, svg};
+use output::units::{show_count, show_micros};
 
 const LEAD: &str =
     "The same load on the same engine with the same log, equally durable, under two laws of flow control.";
@@ -54,7 +51,7 @@ impl LawsReport<'_> {
         page.origin(&self.origin, &files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
         let foot =
             format!("Millpond {}. Every number covers only the measured phase.", env!("CARGO_PKG_VERSION"));
-        files.push((dir::PAGE.to_owned(), page.finish(&foot)));
+        files.push((PAGE.to_owned(), page.finish(&foot)));
         files
     }
 

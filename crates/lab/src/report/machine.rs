@@ -1,6 +1,6 @@
 //! Facts about the machine on which a report was made, which a reader needs to compare reports.
 
-use crate::units::show_size;
+use output::units::show_size;
 use std::fs;
 use std::path::Path;
 

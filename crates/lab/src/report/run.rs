@@ -1,30 +1,15 @@
 //! The report of `millpond run`: its plots, tables and texts.
 
-use super::axis::Measure;
-use super::chart::{Annotation, Chart, ChartStyle, Series};
 use super::histogram::{self, Histogram};
-use super::page::{Headline, Origin, Page, Table, columns};
-use super::plot::Plot;
-use super::{dir, svg};
 use crate::driver::Measured;
 use crate::result::RunResult;
-use crate::samples::{Point, Samples};
-use crate::units::{show_count, show_micros, show_size};
-
-/// The names of the plots.
-pub(super) const PLOTS: &[&str] = &[
-    "throughput",
-    "latency",
-    "latency-histogram",
-    "checkpoint-age",
-    "buffer-pool",
-    "redo",
-    "page-writes",
-    "fsyncs",
-    "commits-per-fsync",
-    "throttling",
-    "device-writes",
-];
+use output::report::axis::Measure;
+use output::report::chart::{Annotation, Chart, ChartStyle, Series};
+use output::report::page::{Headline, Origin, Page, Table, columns};
+use output::report::plot::Plot;
+use output::report::{PAGE, svg};
+use output::samples::{Point, Samples};
+use output::units::{show_count, show_micros, show_size};
 
 /// How many members of a family a plot shows; all others are added up as one more.
 const MEMBERS: usize = svg::LOOKS - 1;
@@ -52,7 +37,7 @@ impl RunReport<'_> {
         files.push(("samples.csv".to_owned(), self.measured.samples.csv()));
         let page =
             self.page(&charts, &histogram, &files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
-        files.push((dir::PAGE.to_owned(), page));
+        files.push((PAGE.to_owned(), page));
         files
     }
 

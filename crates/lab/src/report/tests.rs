@@ -1,13 +1,16 @@
-//! The page and its plots from artificial runs: their contents, their markup, and extreme values.
+//! The page and its plots from artificial runs: their contents and their markup.
 
-use super::plot::Plot;
+use super::markup::assert_whole;
 use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
 use crate::recorder::{CommittedTxn, Recorder, Window};
 use crate::result::{Request, RunContext, RunResult};
-use crate::samples::{self, ColumnKind, Samples};
+use crate::scratch::Scratch;
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
+use output::report::PAGE;
+use output::report::page::Origin;
+use output::samples::{self, ColumnKind, Samples};
 use std::time::{Duration, Instant};
 
 /// Makes an artificial run: `seconds` seconds at about `tps`, with one bad second and a growing
@@ -100,32 +103,11 @@ fn get<'a>(files: &'a [(String, String)], name: &str) -> &'a str {
     &files.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name}")).1
 }
 
-/// Checks that every element is closed, in order, and that no attribute or text contains NaN or
-/// infinity.
-fn assert_whole(name: &str, text: &str) {
-    assert!(
-        !text.contains("NaN") && !text.contains("inf\"") && !text.contains("inf,"),
-        "{name}: NaN or infinity"
-    );
-    let mut open: Vec<&str> = Vec::new();
-    // Skips scripts and styles.
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        rest = &rest[at + 1..];
-        let end = rest.find('>').unwrap_or_else(|| panic!("{name}: an element without an end"));
-        let (tag, after) = (&rest[..end], &rest[end + 1..]);
-        let word = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap_or_default();
-        rest = after;
-        if tag.starts_with('/') {
-            assert_eq!(open.pop(), Some(word), "{name}: </{word}> closes something else");
-        } else if !tag.ends_with('/') && !tag.starts_with('!') && !["meta", "link"].contains(&word) {
-            open.push(word);
-            if ["script", "style"].contains(&word) {
-                rest = &rest[rest.find("</").unwrap_or_default()..];
-            }
-        }
-    }
-    assert!(open.is_empty(), "{name}: {open:?} stays open");
+/// Checks that a file of this name belongs to reports: a foreign one is in the way.
+fn assert_claimed(name: &str) {
+    let scratch = Scratch::new("claimed");
+    std::fs::write(scratch.0.join(name), "foreign").unwrap();
+    assert!(output::report::claim(&scratch.0, None).is_err(), "{name}");
 }
 
 #[test]
@@ -136,14 +118,11 @@ fn a_report_is_well_formed_for_every_length_of_run() {
         for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
             assert_whole(&format!("{name} of {seconds} s"), text);
         }
-        let mut written: Vec<&String> = files.iter().map(|(name, _)| name).collect();
-        written.sort();
-        let names = names();
-        assert!(written.iter().all(|name| names.contains(name)), "{written:?}");
+        files.iter().for_each(|(name, _)| assert_claimed(name));
         let back: Samples = serde_json::from_str(get(&files, "samples.json")).unwrap();
         assert_eq!(back, measured.samples);
         assert_eq!(get(&files, "samples.csv").lines().count() as u64, seconds + 2);
-        let page = get(&files, dir::PAGE);
+        let page = get(&files, PAGE);
         assert!(page.len() < 1_500_000, "{seconds} s make a page of {} bytes", page.len());
     }
 }
@@ -157,7 +136,7 @@ fn a_page_fetches_nothing() {
             assert!(!own.contains(fetched), "{name} fetches something: {fetched}");
         }
     }
-    let page = get(&files, dir::PAGE);
+    let page = get(&files, PAGE);
     for part in [
         "<title>",
         "prefers-color-scheme",
@@ -179,7 +158,7 @@ fn a_page_fetches_nothing() {
 #[test]
 fn the_page_shows_the_numbers() {
     let files = files_of(&measured(30, 40), "write-heavy", true);
-    let page = get(&files, dir::PAGE);
+    let page = get(&files, PAGE);
     for text in [
         "worst second 10",
         "at most 50 MiB",
@@ -191,58 +170,16 @@ fn the_page_shows_the_numbers() {
         assert!(page.contains(text), "the page does not say {text:?}");
     }
     assert!(!page.contains("memory file system"));
-    assert!(get(&files_of(&measured(3, 4), "x", false), dir::PAGE).contains("memory file system"));
+    assert!(get(&files_of(&measured(3, 4), "x", false), PAGE).contains("memory file system"));
 }
 
 #[test]
 fn text_from_outside_is_escaped() {
     let evil = "</script><script>alert('1')</script>\u{0}\"&";
     let page = files_of(&measured(2, 3), evil, true);
-    let page = get(&page, dir::PAGE);
+    let page = get(&page, PAGE);
     assert!(!page.contains("<script>alert") && !page.contains('\u{0}'));
     assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)"));
-    let mut chart =
-        chart::tests::chart(chart::ChartStyle::Lines, vec![chart::Series::new(evil, vec![(1.0, Some(2.0))])]);
-    chart.title = evil.into();
-    chart.marks.push(chart::Annotation { at: 1.0, value: 2.0, label: evil.into() });
-    assert_whole("evil.svg", &chart.file().1);
-    assert!(!page::points_json(&chart).contains('<'));
-}
-
-#[test]
-fn extreme_and_missing_values_do_not_break_a_plot() {
-    use chart::{ChartStyle, Series};
-    let lines = [
-        vec![],
-        vec![(1.0, None)],
-        vec![(1.0, Some(0.0)), (2.0, Some(0.0))],
-        vec![(1.0, Some(f64::MAX)), (2.0, Some(f64::MIN_POSITIVE)), (3.0, Some(-5.0)), (4.0, Some(f64::NAN))],
-        vec![(1.0, Some(5.0)), (2.0, None), (3.0, Some(1e18)), (5.0, Some(2.0)), (6.0, Some(2.0))],
-    ];
-    for style in [ChartStyle::Lines, ChartStyle::LogLines, ChartStyle::Stacked] {
-        for points in &lines {
-            let both = vec![Series::new("a", points.clone()), Series::new("b", points.clone())];
-            let chart = chart::tests::chart(style, both);
-            assert_whole(&format!("{style:?} {points:?}"), &chart.file().1);
-            assert_whole("narrow", &chart.element(svg::Format::Narrow));
-        }
-        assert_whole("nothing", &chart::tests::chart(style, Vec::new()).file().1);
-    }
-    let gap = chart::tests::chart(ChartStyle::Lines, vec![Series::new("a", lines[4].clone())]);
-    let text = gap.element(svg::Format::Wide);
-    assert_eq!(
-        (text.matches("<circle class=\"line").count(), text.matches("class=\"line s1\" d=\"M").count()),
-        (1, 2)
-    );
-    assert!(chart::tests::chart(ChartStyle::Lines, Vec::new()).file().1.contains("no samples"));
-}
-
-#[test]
-fn a_command_line_is_quoted_for_a_shell() {
-    assert_eq!(quoted("--pool=128MiB"), "--pool=128MiB");
-    assert_eq!(quoted("my dir"), "'my dir'");
-    assert_eq!(quoted("it's"), r"'it'\''s'");
-    assert_eq!(quoted(""), "''");
 }
 
 #[test]
@@ -280,12 +217,17 @@ fn a_crash_report_shows_the_run_and_the_recovery() {
         let files = report(0, samples).files();
         for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
             assert_whole(name, text);
-            assert!(names().contains(name), "{name}");
+            assert_claimed(name);
         }
-        let page = get(&files, dir::PAGE);
+        let page = get(&files, PAGE);
         assert!(page.contains("to the first durable commit 1.5 ms") && !page.contains("class=\"warn\""));
         // The labels of the last phases would cross the right edge.
         assert_eq!(get(&files, "recovery.svg").matches("class=\"label end\"").count(), 2);
     }
-    assert!(get(&report(3, &samples).files(), dir::PAGE).contains("3 acknowledged transactions were lost"));
+    assert!(get(&report(3, &samples).files(), PAGE).contains("3 acknowledged transactions were lost"));
+}
+
+#[test]
+fn the_plot_of_the_laws_belongs_to_reports() {
+    assert_claimed("laws.svg");
 }

@@ -1,9 +1,9 @@
 //! Consecutive phases, as bars over a time axis.
 
-use super::axis::{Axis, Measure};
-use super::plot::Plot;
-use super::svg::{self, Format, Layout, text};
-use crate::units::show_micros;
+use output::report::axis::{Axis, Measure};
+use output::report::plot::Plot;
+use output::report::svg::{self, Format, Layout, text};
+use output::units::show_micros;
 use std::fmt::Write;
 
 /// Height of one phase.

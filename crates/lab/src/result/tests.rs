@@ -3,8 +3,8 @@
 use super::*;
 use crate::figures::{Figures, Level};
 use crate::recorder::{CommittedTxn, Recorder, Window};
-use crate::samples::Samples;
 use expect_test::{expect, expect_file};
+use output::samples::Samples;
 use std::time::{Duration, Instant};
 
 fn sample() -> RunResult {

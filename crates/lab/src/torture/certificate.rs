@@ -3,7 +3,7 @@
 use super::life::write_cache;
 use super::shown::Shown;
 use crate::report::machine_facts;
-use crate::units::{show_count, show_date, show_size};
+use output::units::{show_count, show_date, show_size};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

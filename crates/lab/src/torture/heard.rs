@@ -1,8 +1,8 @@
 //! What the parent heard from a life, and what the life has promised with it.
 
 use crate::crash::{Message, acknowledge};
-use crate::failure::{Failure, Outcome};
 use cuts::Left;
+use output::failure::{Failure, Outcome};
 use std::collections::VecDeque;
 
 /// What was heard, and how the life ended.

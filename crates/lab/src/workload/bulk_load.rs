@@ -4,9 +4,9 @@
 use super::family::{AttemptError, Session, Workload};
 use super::load::{Loader, load_table, table_names};
 use super::params::WorkloadParams;
-use crate::failure::Outcome;
-use crate::stop;
 use millpond::Db;
+use output::failure::Outcome;
+use output::stop;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

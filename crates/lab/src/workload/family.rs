@@ -2,8 +2,8 @@
 //! session that attempts one transaction after the other.
 
 use super::load::Loader;
-use crate::failure::{Failure, Outcome};
 use millpond::Db;
+use output::failure::{Failure, Outcome};
 
 /// Why an attempt to run a transaction failed.
 #[derive(Debug)]

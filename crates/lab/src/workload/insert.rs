@@ -7,9 +7,9 @@ use super::last_key::last_key;
 use super::load::{Loader, Tables};
 use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{Row, id_key, id_of, index_key};
-use crate::failure::{Failure, Outcome};
 use base::prng::Prng;
 use millpond::Db;
+use output::failure::{Failure, Outcome};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

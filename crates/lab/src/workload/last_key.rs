@@ -1,7 +1,7 @@
 //! Where a table ends that a run before this one has filled.
 
-use crate::failure::Outcome;
 use millpond::{Db, Table, TxnOptions};
+use output::failure::Outcome;
 
 /// Returns the greatest key of a table.
 pub(super) fn last_key(db: &Db, table: &Table) -> Outcome<Option<Vec<u8>>> {

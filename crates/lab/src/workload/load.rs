@@ -3,10 +3,10 @@
 
 use super::params::{WorkloadParams, thread_seed};
 use super::row::{Row, id_key, index_key};
-use crate::failure::{Failure, Outcome};
-use crate::stop;
 use base::prng::Prng;
 use millpond::{Db, Table, TxnOptions};
+use output::failure::{Failure, Outcome};
+use output::stop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// After so many rows a load reports its progress and checks whether it shall stop.

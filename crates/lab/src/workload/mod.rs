@@ -14,8 +14,8 @@ mod params;
 pub(crate) mod row;
 mod schema_reload;
 
-use crate::units::show_count;
 use clap::ValueEnum;
+use output::units::show_count;
 
 pub(crate) use family::{AttemptError, Session, Workload};
 pub(crate) use load::{Loader, Tables, table_names};

@@ -6,8 +6,8 @@ use super::family::{AttemptError, Session, Workload};
 use super::last_key::last_key;
 use super::load::Loader;
 use super::params::{TxnSettings, WorkloadParams};
-use crate::failure::{Failure, Outcome};
 use millpond::{Db, Table};
+use output::failure::{Failure, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

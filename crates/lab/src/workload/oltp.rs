@@ -9,9 +9,9 @@ use super::family::{AttemptError, Session, Workload};
 use super::load::{Loader, Pair, Tables};
 use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{C, Row, digits, id_key, index_key};
-use crate::failure::Outcome;
 use base::prng::Prng;
 use millpond::{Db, Transaction};
+use output::failure::Outcome;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 

@@ -5,9 +5,9 @@
 use super::family::{AttemptError, Session, Workload};
 use super::load::Loader;
 use super::params::WorkloadParams;
-use crate::failure::Outcome;
-use crate::stop;
 use millpond::Db;
+use output::failure::Outcome;
+use output::stop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

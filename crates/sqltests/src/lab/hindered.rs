@@ -125,10 +125,10 @@ pub(super) fn busy(lab: &Lab<'_>) -> Result<(), String> {
 }
 
 /// The test that compares generated option files with the server's own program is one of the crate
-/// `lab`. There it is skipped where that program is missing; here it is not.
+/// `watch`. There it is skipped where that program is missing; here it is not.
 pub(super) fn option_files(_: &Lab<'_>) -> Result<(), String> {
     let mut cargo = Command::new(cargo_program());
-    cargo.args(["test", "--quiet", "--package", "lab", "--bin", "millpond", "watch::option_file"]);
+    cargo.args(["test", "--quiet", "--package", "watch", "--lib", "sources::option_file"]);
     let said = output(cargo.current_dir(root()).env("MILLPOND_NEEDS_MARIADB", "1"))?;
     expect("the test", &said, "2 passed")
 }

@@ -1,6 +1,6 @@
 //! The table of `bench after-kill`: a line for each kill.
 
-use crate::units::show_size;
+use output::units::show_size;
 
 /// Seconds that have a column.
 const COLUMNS: usize = 5;

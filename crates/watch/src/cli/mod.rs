@@ -1,0 +1,17 @@
+//! The commands, one in each file.
+
+mod age;
+mod collect;
+mod explain;
+mod plot;
+mod serve;
+mod top;
+mod trace_fsync;
+
+pub use age::Age;
+pub use collect::Collect;
+pub use explain::Explain;
+pub use plot::Plot;
+pub use serve::Serve;
+pub use top::Top;
+pub use trace_fsync::TraceFsync;

@@ -1,0 +1,40 @@
+//! `millpond serve TARGET`: the write path live in a browser, and for Prometheus.
+
+use crate::serve::{self, DEFAULT_LISTEN, Job, parse_listen};
+use crate::sources::LoginFlags;
+use output::failure::Outcome;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Watch a server or a database live in a browser, and by Prometheus
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory
+    #[arg(value_name = "TARGET")]
+    target: String,
+    #[command(flatten)]
+    login: LoginFlags,
+    /// Where browsers come to; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_LISTEN, value_parser = parse_listen)]
+    listen: SocketAddr,
+    /// Let other machines look too, if --listen has an address that they reach
+    #[arg(long)]
+    network: bool,
+    /// A name of this machine that browsers use, besides localhost and its addresses
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+    /// Keep the token in this file, so that it stays the same; it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let a server count more meanwhile: metrics of InnoDB that are switched off, and then again
+    #[arg(long)]
+    enable_metrics: bool,
+}
+
+impl Serve {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let Serve { target, login, listen, network, names, token_file, enable_metrics } = self;
+        serve::run(Job { target, login, listen, network, names, token_file, enable_metrics })
+    }
+}

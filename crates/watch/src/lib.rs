@@ -1,0 +1,24 @@
+//! The commands of the program `millpond` that watch servers and databases while they run, and show
+//! what was seen.
+//!
+//! `cli` holds the commands. `sources` samples servers and databases, `collect` keeps the samples.
+//! `top` shows them in a terminal, `serve` in a browser; `plot` reads what was kept, and `report`
+//! draws it. `trace_fsync` shows the syncs of a process, `explain` what settings and figures mean.
+
+mod cli;
+mod collect;
+mod explain;
+mod plot;
+mod report;
+#[cfg(test)]
+#[path = "../../output/src/scratch.rs"]
+mod scratch;
+mod serve;
+mod sources;
+mod top;
+mod trace_fsync;
+mod wrap;
+
+pub use cli::{Age, Collect, Explain, Plot, Serve, Top, TraceFsync};
+pub use plot::{Input, load};
+pub use report::{Drawing, WatchedReport};

@@ -1,0 +1,137 @@
+//! `millpond serve`: the views of a server or a database, moving in a browser, and a page for
+//! Prometheus.
+//!
+//! [`access`] judges each request, [`token`] keeps the secret, [`board`] is what is known and what
+//! the page is told, [`exposition`] the text for Prometheus; all but `token` are pure. [`http`] is
+//! the loop of connections. One thread samples the target, however many browsers look.
+
+mod access;
+mod board;
+mod exposition;
+mod http;
+mod token;
+
+pub(crate) use access::{DEFAULT_LISTEN, parse_listen};
+
+use crate::sources::{self, LoginFlags, now_us};
+use crate::top::sampler::{self, Message, Sampled};
+use access::Rules;
+use board::Board;
+use http::{Event, Shared};
+use output::failure::{Failure, Outcome};
+use output::stop;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the user asks for.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// What is looked at.
+    pub(crate) target: String,
+    /// How to log in.
+    pub(crate) login: LoginFlags,
+    /// Where browsers come to.
+    pub(crate) listen: SocketAddr,
+    /// Other machines may come too.
+    pub(crate) network: bool,
+    /// Names of this machine that browsers may use, besides its addresses.
+    pub(crate) names: Vec<String>,
+    /// A file with the token; a new token if there is none.
+    pub(crate) token_file: Option<PathBuf>,
+    /// Switch metrics of a server on meanwhile.
+    pub(crate) enable_metrics: bool,
+}
+
+/// Serves until Ctrl-C.
+pub(crate) fn run(job: Job) -> Outcome {
+    access::check_listen(job.listen, job.network).map_err(Failure::misuse)?;
+    let token = match &job.token_file {
+        Some(file) => token::from_file(file)?,
+        None => token::random()?,
+    };
+    let listener = TcpListener::bind(job.listen).map_err(|e| {
+        let hint = "--listen with port 0 takes a free one";
+        Failure::failed(format!("cannot listen on {}: {e}; {hint}", job.listen))
+    })?;
+    let broken = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", job.listen));
+    listener.set_nonblocking(true).map_err(broken)?;
+    let listen = listener.local_addr().map_err(broken)?;
+    let dir = Path::new(&job.target).to_owned();
+    if job.enable_metrics {
+        // So that a signal does not come before they are switched off again.
+        stop::install();
+    }
+    // The metrics live until the end.
+    let Sampled { about, messages, metrics: _metrics } =
+        sampler::start(job.target, job.login, job.enable_metrics)?;
+    if !job.enable_metrics {
+        stop::install();
+    }
+    let mut board = Board::new(about);
+    remember(&mut board, &dir);
+    let rules = Rules { token, names: job.names, listen: listen.ip() };
+    let said = said(listen, &rules.token);
+    let shared = Arc::new(Shared::new(board, rules));
+    let server = http::start(Arc::clone(&shared), listener)?;
+    output::print(&said);
+    while !stop::asked() {
+        match messages.recv_timeout(LOOK) {
+            Ok(message) => take(&shared, message)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::failed("the target gives no samples any more"));
+            }
+        }
+    }
+    server.end();
+    Ok(())
+}
+
+/// Returns what is printed when browsers may come.
+fn said(listen: SocketAddr, token: &str) -> String {
+    format!(
+        "dashboard:  http://{listen}/{token}/\nPrometheus: http://{listen}/metrics with \
+         `Authorization: Bearer {token}`\nCtrl-C ends it\n"
+    )
+}
+
+/// Tells the board what a flight recorder knows of the last hour.
+fn remember(board: &mut Board, dir: &Path) {
+    if !dir.is_dir() {
+        return;
+    }
+    let Ok(recording) = sources::recording(dir) else { return };
+    let from_us = now_us().saturating_sub(board::KEPT_US);
+    for sample in recording.samples().filter(|sample| sample.unix_us >= from_us) {
+        let values = sources::schema_of_millpond(&sample.metrics);
+        let engine = Some(Box::new(sample.metrics));
+        let _ = board.take(sources::Sample { engine, ..sources::Sample::new(sample.unix_us, values) });
+    }
+}
+
+fn take(shared: &Shared, message: Message) -> Outcome {
+    let event = match message {
+        Message::Sample(sample) => match shared.board().take(sample) {
+            board::Change::Nothing => return Ok(()),
+            board::Change::Second(text) => Event::Told("second", text.into()),
+            board::Change::Views => Event::Again,
+        },
+        Message::Trouble(why) => Event::Told("trouble", shared.board().fail(now_us(), why).into()),
+        Message::Opened(about) => {
+            shared.board().is_now(about);
+            Event::Again
+        }
+        Message::Failed(failure) => return Err(failure),
+    };
+    shared.tell(event);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The dashboard over real connections, of a board without a target.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const TOKEN: &str = "0123456789abcdef";
+
+fn about() -> sources::About {
+    sources::About {
+        target: "db".to_owned(),
+        version: "Millpond".to_owned(),
+        configuration: Vec::new(),
+        origins: Vec::new(),
+        refusals: Vec::new(),
+    }
+}
+
+/// Starts to serve on a free port.
+fn serving() -> (Arc<Shared>, http::Running, SocketAddr) {
+    serving_with(|shared| shared)
+}
+
+fn serving_with(change: impl FnOnce(Shared) -> Shared) -> (Arc<Shared>, http::Running, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip() };
+    let shared = Arc::new(change(Shared::new(Board::new(about()), rules)));
+    let running = http::start(Arc::clone(&shared), listener).unwrap();
+    (shared, running, address)
+}
+
+fn ask(address: SocketAddr, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+    stream
+}
+
+/// Returns a whole answer.
+fn answer(address: SocketAddr, request: &str, more: &str) -> String {
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close{more}");
+    let mut text = String::new();
+    ask(address, &head).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Reads until a text has come.
+fn until(stream: &mut TcpStream, wanted: &str) -> String {
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    while !text.contains(wanted) {
+        let n = stream.read(&mut bytes).unwrap();
+        assert!(n > 0, "the stream ends after {text:?}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..n]));
+    }
+    text
+}
+
+#[test]
+fn every_answer_has_a_strict_policy_and_no_page_needs_another_site() {
+    let (_shared, running, address) = serving();
+    for (path, wanted) in [
+        (format!("/{TOKEN}/"), "200"),
+        (format!("/{TOKEN}/app.js"), "200"),
+        (format!("/{TOKEN}/style.css"), "200"),
+        (format!("/{TOKEN}/metrics"), "200"),
+        (format!("/{TOKEN}"), "308"),
+        (format!("/{TOKEN}/x"), "404"),
+        ("/".to_owned(), "403"),
+        ("/metrics".to_owned(), "401"),
+    ] {
+        let answer = answer(address, &format!("GET {path}"), "");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{path}: {answer}");
+        let head = answer.split("\r\n\r\n").next().unwrap().to_lowercase();
+        for part in ["content-security-policy: default-src 'none';", "nosniff", "no-referrer", "no-store"] {
+            assert!(head.contains(part), "{path}: {head}");
+        }
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let foreign = body.replace("http://www.w3.org/2000/svg", "").contains("://");
+        assert!(!foreign && !body.contains(" style=") && !body.contains("<script>"), "{path}");
+    }
+    assert!(answer(address, &format!("POST /{TOKEN}/"), "\r\nContent-Length: 0").starts_with("HTTP/1.1 405"));
+    let bearer = format!("\r\nAuthorization: Bearer {TOKEN}");
+    let metrics = answer(address, "GET /metrics", &bearer);
+    assert!(metrics.contains("\nmillpond_up 0\n"), "{metrics}");
+    running.end();
+}
+
+#[test]
+fn a_stream_tells_everything_first_and_then_each_second() {
+    let (shared, running, address) = serving();
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let mut stream = ask(address, &head);
+    let hello = until(&mut stream, "\"v\":");
+    assert!(hello.contains("text/event-stream") && hello.contains("event: hello\ndata: {"), "{hello}");
+    take(&shared, Message::Trouble("gone".to_owned())).unwrap();
+    assert!(until(&mut stream, "\n\n").contains("event: trouble\ndata: {"));
+    let values = sources::schema_of_millpond(&metrics::Metrics::new().snapshot());
+    for second in 1..=2 {
+        take(&shared, Message::Sample(sources::Sample::new(second * 1_000_000, values.clone()))).unwrap();
+    }
+    // The first one brings the lines of the forces.
+    let told = until(&mut stream, "event: second");
+    assert!(told.contains("event: hello"), "{told}");
+    running.end();
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+}
+
+#[test]
+fn the_number_of_browsers_is_bounded_and_a_place_becomes_free_again() {
+    let (_shared, running, address) = serving();
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let mut open: Vec<TcpStream> = (0..16).map(|_| ask(address, &head)).collect();
+    open.iter_mut().for_each(|stream| drop(until(stream, "event: hello")));
+    assert!(until(&mut ask(address, &head), "too many browsers").contains("503"));
+    open.pop();
+    let began = std::time::Instant::now();
+    loop {
+        let mut stream = ask(address, &head);
+        if until(&mut stream, "\r\n\r\n").starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "no place becomes free");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.end();
+}
+
+/// The events that a stalled browser does not take: more than the kernel keeps for it.
+const MANY: u32 = 1500;
+const EVENT_BYTES: usize = 64 << 10;
+
+/// Sends large events, each of which one browser reads and another does not. Returns how many of
+/// them are still in memory.
+fn tell_many(shared: &Shared, reader: &mut TcpStream) -> usize {
+    let mut told = Vec::new();
+    for number in 0..MANY {
+        let text: Arc<str> = format!("{number:08}{}", "x".repeat(EVENT_BYTES)).into();
+        told.push(Arc::downgrade(&text));
+        shared.tell(Event::Told("second", text));
+        until(reader, "x\n\n");
+    }
+    told.iter().filter(|text| text.strong_count() > 0).count()
+}
+
+#[test]
+fn a_browser_that_stops_reading_is_told_everything_again_and_holds_nothing_up() {
+    let (shared, running, address) = serving();
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let (mut stalled, mut reader) = (ask(address, &head), ask(address, &head));
+    until(&mut stalled, "event: hello");
+    until(&mut reader, "event: hello");
+    // As many as the queue has places, and one that is being written.
+    assert!(tell_many(&shared, &mut reader) <= 20);
+    // It is told everything again in place of what was not kept for it.
+    until(&mut stalled, "event: hello");
+    running.end();
+}
+
+#[test]
+fn a_browser_that_takes_nothing_loses_its_place() {
+    let (shared, running, address) = serving_with(|shared| shared.with_stalled(Duration::from_secs(1)));
+    let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");
+    let mut stalled = ask(address, &head);
+    until(&mut stalled, "event: hello");
+    assert_eq!(shared.looking(), 1);
+    let text: Arc<str> = "x".repeat(EVENT_BYTES).into();
+    let began = std::time::Instant::now();
+    while shared.looking() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it keeps its place");
+        shared.tell(Event::Told("second", Arc::clone(&text)));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(stalled);
+    running.end();
+}
+
+/// The first seconds of `serve` had no histograms: what it knew from before was without them.
+#[test]
+fn what_a_recorder_knows_has_the_histograms_too() {
+    let scratch = crate::scratch::Scratch::new("serve-recorder");
+    let dir = scratch.0.join("db");
+    let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(&dir).unwrap();
+    db.create_table("t").unwrap();
+    db.close().unwrap();
+    let mut board = Board::new(about());
+    remember(&mut board, &dir);
+    let newest = board.newest().unwrap();
+    let text = exposition::exposition(board.about(), Some(newest));
+    assert!(text.contains("\nmillpond_fsync_seconds_bucket{"), "{text}");
+}
+
+/// The list of waits and the plot of waits had one id, so the plot was half as wide.
+#[test]
+fn no_two_elements_of_the_page_have_one_id() {
+    let (page, script) = (include_str!("page.html"), include_str!("app.js"));
+    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "{ids:?}");
+    assert!(
+        script.contains("chart.figure.id = \"plot-\" + view.id")
+            && !ids.iter().any(|id| id.starts_with("plot-"))
+    );
+}

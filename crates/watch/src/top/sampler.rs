@@ -1,0 +1,92 @@
+//! Samples of a target, once a second, from a thread of its own.
+
+use crate::collect::next_second;
+use crate::sources::{self, About, Access, LoginFlags, MetricsOn, Sample, Source};
+use output::failure::{Failure, Outcome};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// What the thread says.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The target is there, for the first time or as another one than before.
+    Opened(About),
+    /// It cannot be opened.
+    Failed(Failure),
+    /// A sample.
+    Sample(Sample),
+    /// There is no sample now, because of this. The thread tries again.
+    Trouble(String),
+}
+
+/// A target that is sampled.
+#[derive(Debug)]
+pub(crate) struct Sampled {
+    /// What it is.
+    pub(crate) about: About,
+    /// Samples, once a second.
+    pub(crate) messages: Receiver<Message>,
+    /// Metrics that are counted as long as this lives.
+    pub(crate) metrics: Option<MetricsOn>,
+}
+
+/// Opens a target and samples it until nobody listens any more. With `enable_metrics` a server
+/// counts meanwhile what it could count and does not.
+pub(crate) fn start(target: String, login: LoginFlags, enable_metrics: bool) -> Outcome<Sampled> {
+    let metrics = match enable_metrics {
+        true => Some(MetricsOn::start(Access::to(&target, &login)?)?),
+        false => None,
+    };
+    let access = metrics.as_ref().map(|metrics| metrics.access().clone());
+    let open = move || match access {
+        Some(access) => access.source(),
+        None => sources::open(&target, &login),
+    };
+    let (sender, messages) = mpsc::channel();
+    std::thread::spawn(move || sample(open, &sender));
+    match messages.recv() {
+        Ok(Message::Opened(about)) => Ok(Sampled { about, messages, metrics }),
+        Ok(Message::Failed(failure)) => Err(failure),
+        _ => Err(Failure::failed("the target gives no samples")),
+    }
+}
+
+fn sample(open: impl FnOnce() -> Outcome<Box<dyn Source>>, sender: &Sender<Message>) {
+    let mut source = match open() {
+        Ok(source) => source,
+        Err(failure) => {
+            let _ = sender.send(Message::Failed(failure));
+            return;
+        }
+    };
+    let mut about = source.about().clone();
+    let mut message = Message::Opened(about.clone());
+    while sender.send(message).is_ok() {
+        let now_us = sources::now_us();
+        std::thread::sleep(Duration::from_micros(next_second(now_us) - now_us));
+        message = match source.sample() {
+            Ok(sample) => Message::Sample(sample),
+            Err(trouble) => Message::Trouble(trouble.to_string()),
+        };
+        // After a restart it may be another version with other settings.
+        if *source.about() != about {
+            about = source.about().clone();
+            if sender.send(Message::Opened(about.clone())).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_is_not_there_is_one_failure() {
+        let failure = start("nowhere".to_owned(), LoginFlags::default(), false).unwrap_err();
+        assert!(failure.to_string().contains("nowhere"), "{failure}");
+        let failure = start("/".to_owned(), LoginFlags::default(), true).unwrap_err();
+        assert!(failure.to_string().contains("no server"), "{failure}");
+    }
+}

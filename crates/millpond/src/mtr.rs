@@ -1,6 +1,7 @@
 //! The mini-transaction (mtr): the only way to change a page while the database runs.
 //!
-//! It holds the latches of the pages that it changes and gathers one group of redo. At its end it
+//! Before its first change it has room in the log for its redo. It holds the latches of the pages
+//! that it changes and gathers one group of redo. At its end it
 //! does this, in this order: it reserves the position of the group in the log, stamps the LSN on
 //! its pages and adds them to the dirty list, copies and publishes the group, releases the latches.
 //! So a thread that sees the published LSN beyond a group finds its pages in the dirty list (INV-5,
@@ -10,9 +11,11 @@
 //! half of one in memory could reach a file. Dropping it then aborts the process, because the
 //! database can recover from a crash and not from a wrong page.
 
-use crate::buffer::{PageWrite, Pool};
-use crate::log::Log;
+use crate::buffer::{FreeFrame, PageWrite, Pool};
+use crate::error::Result;
 use crate::log::group;
+use crate::log::room::CREDIT_BYTES;
+use crate::log::{Credit, Log, Room};
 use crate::page::header;
 use crate::page::op::PageOp;
 use base::{Lsn, PageNo};
@@ -21,6 +24,7 @@ use std::cell::{Cell, RefCell};
 
 /// The most redo that one mini-transaction may gather, bytes (Pa6).
 pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(MTR_REDO_BYTES_MAX <= CREDIT_BYTES);
 
 /// A page held by a mini-transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) struct Mtr<'s> {
     pool: &'s Pool,
     pages: SmallVec<[HeldPage<'s>; 4]>,
     redo: Vec<u8>,
+    /// Room in the log for the redo. `None` once it is used.
+    credit: Option<Credit<'s>>,
     dirty: bool,
     /// So many pages it latches at most.
     latched_max: usize,
@@ -74,17 +80,50 @@ pub fn redo_bytes_of_thread() -> u64 {
 }
 
 impl<'s> Mtr<'s> {
-    /// Begins an empty mini-transaction.
-    pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
+    /// Begins an empty mini-transaction. Waits for room in the log. REQUIRES: no latch is held.
+    pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Result<Mtr<'s>> {
         Mtr::begin_with(log, pool, LATCHED_MAX)
     }
 
     /// As [`Mtr::begin`], for a mini-transaction that latches up to `latched_max` pages. REQUIRES:
     /// the pool has many more frames than that.
-    pub(crate) fn begin_with(log: &'s Log, pool: &'s Pool, latched_max: usize) -> Mtr<'s> {
+    pub(crate) fn begin_with(log: &'s Log, pool: &'s Pool, latched_max: usize) -> Result<Mtr<'s>> {
+        Ok(Mtr::on(log.credit()?, log, pool, latched_max))
+    }
+
+    /// As [`Mtr::begin`], for a caller that holds latches. `None`: the log has no room now. The
+    /// caller then releases its latches, calls [`Log::await_credit`], and looks at its pages again.
+    #[inline]
+    pub(crate) fn try_begin(log: &'s Log, pool: &'s Pool) -> Option<Mtr<'s>> {
+        Some(Mtr::on(log.try_credit()?, log, pool, LATCHED_MAX))
+    }
+
+    /// Begins with a page that was just allocated, zeroed. REQUIRES: no latch is held.
+    pub(crate) fn begin_new(
+        log: &'s Log,
+        pool: &'s Pool,
+        page: PageNo,
+        frame: FreeFrame<'s>,
+    ) -> Result<(Mtr<'s>, Slot)> {
+        let mut free = frame;
+        loop {
+            let mut mtr = Mtr::begin(log, pool)?;
+            match pool.try_create(page, free) {
+                Ok(new) => {
+                    let slot = mtr.add(new);
+                    return Ok((mtr, slot));
+                }
+                Err(back) => free = back,
+            }
+            drop(mtr);
+            pool.await_read(page);
+        }
+    }
+
+    fn on(credit: Credit<'s>, log: &'s Log, pool: &'s Pool, latched_max: usize) -> Mtr<'s> {
         let mut redo = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut redo);
-        Mtr { log, pool, pages: SmallVec::new(), redo, dirty: false, latched_max }
+        Mtr { log, pool, pages: SmallVec::new(), redo, credit: Some(credit), dirty: false, latched_max }
     }
 
     /// Adds a latched page.
@@ -145,7 +184,8 @@ impl<'s> Mtr<'s> {
         base::verify!(self.redo.len() <= MTR_REDO_BYTES_MAX, "{} bytes of redo at once", self.redo.len());
         let _ = LOGGED.try_with(|logged| logged.set(logged.get() + self.redo.len() as u64));
         let (pool, pages) = (self.pool, &mut self.pages);
-        let lsn = self.log.append(&mut self.redo, |lsn| {
+        let credit = self.credit.take().expect("it ends once");
+        let lsn = self.log.append_in(Room::Lent(credit), &mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {
                 let page_no = held.page.page_no();
                 // In a poisoned database several groups have the same LSN, which never becomes

@@ -9,8 +9,8 @@ use crate::os::OsClock;
 use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
 use base::Sharded;
 use base::sharded::shards;
-use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, holds_no_latch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -195,6 +195,7 @@ impl EphemeralFile {
 
 impl File for EphemeralFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         if offset.saturating_add(bytes.len() as u64) > self.len.load(Ordering::Acquire) {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -208,6 +209,7 @@ impl File for EphemeralFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         if bytes.is_empty() {
             return Ok(());
         }
@@ -232,6 +234,7 @@ impl File for EphemeralFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        holds_no_latch();
         Ok(())
     }
 
@@ -240,12 +243,14 @@ impl File for EphemeralFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        holds_no_latch();
         let before = self.len.swap(len, Ordering::AcqRel);
         // The part that is cut off must read as zeros if the file grows again.
         self.clear(len, before.saturating_sub(len) as usize)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        holds_no_latch();
         let end = offset.saturating_add(len).min(self.len.load(Ordering::Acquire));
         self.clear(offset, end.saturating_sub(offset) as usize)
     }

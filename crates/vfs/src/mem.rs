@@ -20,7 +20,7 @@ pub use crash::{CrashChoice, CrashWalker};
 use crate::{Clock, Create, DirIdentity, Disk, File, OpenMode, Vfs};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::{Mutex, device_time, event, simulated_us};
+use base::sync::{Mutex, device_time, event, holds_no_latch, simulated_us};
 use content::{DiskContent, FileBytes};
 use journal::{DiskOp, JournalEntry};
 use std::collections::BTreeMap;
@@ -274,6 +274,7 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         device_time(READ_US);
         let inner = self.disk.inner.lock();
         let whole = inner.now.inodes[self.inode].read(offset as usize, bytes);
@@ -281,6 +282,7 @@ impl File for MemFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         let end = offset + bytes.len() as u64;
         let fits = self.disk.inner.lock().fits(self.inode, end);
         // The part that fits is written.
@@ -293,6 +295,7 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        holds_no_latch();
         self.disk.sync_op(DiskOp::Sync { inode: self.inode });
         Ok(())
     }
@@ -302,6 +305,7 @@ impl File for MemFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        holds_no_latch();
         if self.disk.inner.lock().fits(self.inode, len) < len {
             return Err(ErrorKind::StorageFull.into());
         }
@@ -310,6 +314,7 @@ impl File for MemFile {
     }
 
     fn punch(&self, _: u64, _: u64) -> io::Result<()> {
+        holds_no_latch();
         Ok(())
     }
 

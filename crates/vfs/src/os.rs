@@ -6,7 +6,7 @@ use crate::rings::Rings;
 use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
 use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, SharedBytes, Vfs, WriteOp};
-use base::sync::for_each_in_parallel;
+use base::sync::{for_each_in_parallel, holds_no_latch};
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -274,18 +274,21 @@ impl OsFile {
 
 impl File for OsFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         self.transfer(Direction::Read, offset, bytes.len(), |t| {
             rustix::io::pread(&self.fd, &mut bytes[t.done()..], t.at())
         })
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        holds_no_latch();
         self.transfer(Direction::Write, offset, bytes.len(), |t| {
             rustix::io::pwrite(&self.fd, &bytes[t.done()..], t.at())
         })
     }
 
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        holds_no_latch();
         if ops.len() > 1 {
             let jobs = ops.iter_mut().filter(|op| !op.bytes.is_empty());
             let mut jobs: Vec<_> = jobs.map(|op| RingJob::read(op.bytes, op.offset, self.direct)).collect();
@@ -297,6 +300,7 @@ impl File for OsFile {
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        holds_no_latch();
         if ops.len() > 1 {
             let jobs = ops.iter().filter(|op| !op.bytes.is_empty());
             let mut jobs: Vec<_> = jobs.map(|op| RingJob::write(op.bytes, op.offset, self.direct)).collect();
@@ -310,6 +314,7 @@ impl File for OsFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        holds_no_latch();
         loop {
             match fs::fdatasync(&self.fd) {
                 Err(Errno::INTR) => {}
@@ -323,10 +328,12 @@ impl File for OsFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        holds_no_latch();
         Ok(fs::ftruncate(&self.fd, len)?)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        holds_no_latch();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fs::fallocate(&self.fd, flags, offset, len) {
             Err(Errno::OPNOTSUPP) => Ok(()),

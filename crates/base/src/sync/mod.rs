@@ -10,6 +10,7 @@
 
 pub mod atomic;
 mod fork;
+mod held;
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
@@ -26,21 +27,25 @@ pub mod sim;
 mod thread_number;
 
 pub use fork::ProcessMark;
+pub use held::{holds_no_latch, latch_released, latch_taken};
 #[cfg(loom)]
-pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, set_thread_number, spin, thread_number};
+pub use model::{
+    Mutex, MutexGuard, futex_wait, futex_wait_for_latch, futex_wake, point, set_thread_number, spin,
+    thread_number,
+};
 #[cfg(not(loom))]
 pub use parallel::for_each_in_parallel;
 #[cfg(not(loom))]
 pub use parker::{Parker, Unparker};
 #[cfg(not(any(loom, feature = "sim")))]
 pub use real::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, point,
-    simulated_us, spawn, spin, world_flags,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wait_for_latch,
+    futex_wake, point, simulated_us, spawn, spin, world_flags,
 };
 #[cfg(all(not(loom), feature = "sim"))]
 pub use sim::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, point,
-    simulated_us, spawn, spin, world_flags,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wait_for_latch,
+    futex_wake, point, simulated_us, spawn, spin, world_flags,
 };
 #[cfg(not(loom))]
 pub use thread_number::thread_number;

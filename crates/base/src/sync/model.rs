@@ -75,6 +75,11 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     }
 }
 
+/// The same: a model counts no latches.
+pub fn futex_wait_for_latch(word: &AtomicU32, expected: u32) {
+    futex_wait(word, expected, None);
+}
+
 /// Wakes one waiter of `word`, or all.
 pub fn futex_wake(word: &AtomicU32, count: u32) {
     let mut queues = FUTEX.lock().expect("a model that panics has failed");

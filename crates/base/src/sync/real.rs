@@ -1,6 +1,7 @@
 //! The primitives that a program runs: parking_lot and the futex system call.
 
 use super::atomic::{AtomicU32, Ordering};
+use super::held::holds_no_latch;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -66,12 +67,16 @@ impl Condvar {
 
     /// Releases the mutex, waits for a notification, takes the mutex again. May wake without a
     /// notification.
+    #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        holds_no_latch();
         self.inner.wait(&mut guard.inner);
     }
 
     /// As [`Condvar::wait`], for at most `timeout`. Returns true if the time has passed.
+    #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        holds_no_latch();
         self.inner.wait_for(&mut guard.inner, timeout).timed_out()
     }
 
@@ -86,8 +91,20 @@ impl Condvar {
     }
 }
 
-/// Waits while `*word == expected`, at most `timeout`. May return early; callers loop.
+/// Waits while `*word == expected`, at most `timeout`. May return early; callers loop. REQUIRES: no
+/// page latch is held.
+#[track_caller]
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    holds_no_latch();
+    wait_on(word, expected, timeout);
+}
+
+/// As [`futex_wait`], for a thread that waits for a page latch and may hold others.
+pub fn futex_wait_for_latch(word: &AtomicU32, expected: u32) {
+    wait_on(word, expected, None);
+}
+
+fn wait_on(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     if word.load(Ordering::Acquire) != expected {
         return;
     }
@@ -117,7 +134,9 @@ impl<T> JoinHandle<T> {
     }
 
     /// Waits for the thread's end. Returns its panic as `Err`.
+    #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
+        holds_no_latch();
         self.inner.join()
     }
 

@@ -326,10 +326,8 @@ impl BulkBuilder {
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
             sink.admit(self.body.len() + REDO_OVERHEAD)?;
-            store.log.make_room()?;
             let frame = store.pool.hold_frames()?.reserve_frame()?;
-            let mut mtr = Mtr::begin(&store.log, &store.pool);
-            let slot = mtr.add(store.pool.create(page, frame));
+            let (mut mtr, slot) = Mtr::begin_new(&store.log, &store.pool, page, frame)?;
             mtr.apply(slot, &op);
             mtr.commit();
             return Ok(page);
@@ -362,10 +360,9 @@ impl BulkBuilder {
                 return Ok(page);
             }
             sink.admit(REDO_OVERHEAD)?;
-            store.log.make_room()?;
             let mut reserved = store.space.reserve_extent(self.tree.id)?;
             let map = reserved.map(&store.pool.hold_frames()?)?;
-            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let mut mtr = Mtr::begin(&store.log, &store.pool)?;
             let map = map.latch(&mut mtr);
             while reserved.left() > 0 {
                 self.unused.push_back(reserved.take(&mut mtr, map));
@@ -378,10 +375,9 @@ impl BulkBuilder {
     fn free_unused(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
         let Some(&first) = self.unused.front() else { return Ok(()) };
         sink.admit(REDO_OVERHEAD)?;
-        store.log.make_room()?;
         // They are all of one extent.
         let map = store.space.map_of(first, &store.pool.hold_frames()?)?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let mut mtr = Mtr::begin(&store.log, &store.pool)?;
         let map = map.latch(&mut mtr);
         for page in self.unused.drain(..) {
             store.space.free(&mut mtr, map, page);
@@ -422,10 +418,9 @@ impl BulkBuilder {
 
     fn write_root(&self, store: &Store, level: u8, sink: &dyn BulkSink) -> Result {
         sink.admit(self.body.len() + REDO_OVERHEAD)?;
-        store.log.make_room()?;
-        let root = store.pool.fetch(self.tree.root)?.write();
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
-        let slot = mtr.add(root);
+        let root = store.pool.fetch(self.tree.root)?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool)?;
+        let slot = mtr.add(root.write());
         let head = NodeHead { tree: self.tree.id, level, right: PageNo::NONE, low: &[], high: &[] };
         mtr.apply(slot, &PageOp::Init { head, body: &self.body });
         mtr.commit();

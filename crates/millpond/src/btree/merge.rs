@@ -32,6 +32,8 @@ pub(crate) fn is_small(page: &[u8]) -> bool {
 enum MergeOutcome {
     /// This page must be fetched; then try again.
     Missing(PageNo),
+    /// Try again.
+    Again,
     /// Nothing to do.
     Nothing,
     /// Two pages were merged. `parent_small`: their parent should be merged too.
@@ -65,6 +67,7 @@ impl Tree {
                     store.metrics.add(M::DescentRestarts, 1);
                     missing = Some(page);
                 }
+                MergeOutcome::Again => {}
                 MergeOutcome::Nothing => return Ok(freed),
                 MergeOutcome::Merged { parent_small } => {
                     freed = true;
@@ -111,17 +114,21 @@ impl Tree {
                     return Ok(MergeOutcome::Missing(store.space.map_page_of(right_no)));
                 };
                 let right_at = left_at + 1;
-                return Ok(self.merge(store, MergePages { parent, right_at, left, right, map }));
+                return self.merge(store, MergePages { parent, right_at, left, right, map });
             }
         }
         Ok(MergeOutcome::Nothing)
     }
 
-    fn merge<'s>(&self, store: &'s Store, pages: MergePages<'s>) -> MergeOutcome {
+    fn merge<'s>(&self, store: &'s Store, pages: MergePages<'s>) -> Result<MergeOutcome> {
+        let Some(mut mtr) = Mtr::try_begin(&store.log, &store.pool) else {
+            drop(pages);
+            store.log.await_credit()?;
+            return Ok(MergeOutcome::Again);
+        };
         let MergePages { parent, right_at, left, right, map } = pages;
         let right_no = right.page_no();
         let is_root = parent.page_no() == self.root;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
         let (parent, left, right) = (mtr.add(parent), mtr.add(left), mtr.add(right));
         let node = Node::new(mtr.page(right));
         let high = node.high_fence().unwrap_or_default().to_vec();
@@ -138,7 +145,7 @@ impl Tree {
         store.space.free(&mut mtr, map, right_no);
         mtr.commit();
         store.metrics.add(M::Merges, 1);
-        MergeOutcome::Merged { parent_small }
+        Ok(MergeOutcome::Merged { parent_small })
     }
 
     /// Moves the content of the root's only child into the root, as long as the root has only one
@@ -171,7 +178,11 @@ impl Tree {
                 missing = Some(store.space.map_page_of(child_no));
                 continue;
             };
-            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let Some(mut mtr) = Mtr::try_begin(&store.log, &store.pool) else {
+                drop((root, child));
+                store.log.await_credit()?;
+                continue;
+            };
             let (root, child) = (mtr.add(root), mtr.add(child));
             let node = Node::new(mtr.page(child));
             let body = body_of(&node, 0..node.len(), 0, true);

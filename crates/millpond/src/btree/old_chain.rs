@@ -95,7 +95,6 @@ impl OldChain {
         let places = self.last_by_map(store);
         let first = self.pages.len() - places.values().map(Vec::len).sum::<usize>();
         let namer = self.namers.iter().copied().rfind(|namer| *namer < first);
-        store.log.make_room()?;
         let holder = store.pool.hold_frames()?;
         let cut = match namer {
             Some(namer) => Some((store.pool.fetch(self.pages[namer])?, first - namer - 1)),
@@ -103,7 +102,7 @@ impl OldChain {
         };
         let maps = places.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
         let maps = maps.collect::<Result<Vec<_>>>()?;
-        let mut mtr = Mtr::begin_with(&store.log, &store.pool, 1 + MAPS_AT_ONCE);
+        let mut mtr = Mtr::begin_with(&store.log, &store.pool, 1 + MAPS_AT_ONCE)?;
         let cut = cut.map(|(pin, names)| (mtr.add(pin.write()), names));
         let maps: Vec<_> = maps.into_iter().map(|(map, pages)| (map.latch(&mut mtr), pages)).collect();
         for (map, pages) in &maps {

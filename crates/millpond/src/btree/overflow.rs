@@ -44,7 +44,6 @@ pub(crate) fn write_chain(
     let mut rest = value;
     while !rest.is_empty() {
         between()?;
-        store.log.make_room()?;
         // Only the last page that was named can name more.
         let names = if reserved.left() <= 1 { ahead_for(page_bytes, rest.len()) } else { 0 };
         if names > 0 {
@@ -56,11 +55,10 @@ pub(crate) fn write_chain(
         let map = reserved.map(&holder)?;
         let frame = holder.reserve_frame()?;
         let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let (mut mtr, new) = Mtr::begin_new(&store.log, &store.pool, reserved.pages()[0], frame)?;
         let before = before.map(|pin| mtr.add(pin.write()));
         let map = map.latch(&mut mtr);
         let no = reserved.take(&mut mtr, map);
-        let new = mtr.add(store.pool.create(no, frame));
         let head = chain.is_none();
         let owner = match chain {
             Some(chain) => chain.owner,
@@ -125,13 +123,12 @@ pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> 
     // Backwards. Each page changes twice: it becomes the end of the chain, then it is freed.
     let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..], FetchHint::Normal);
     while pages.len() > left {
-        store.log.make_room()?;
         let last = pages.len() - 1;
         let holder = store.pool.hold_frames()?;
         let before = if last > 0 { Some(store.pool.fetch(pages[last - 1])?) } else { None };
         let page = store.pool.fetch(pages[last])?;
         let map = store.space.map_of(pages[last], &holder)?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let mut mtr = Mtr::begin(&store.log, &store.pool)?;
         if let Some(before) = before {
             let before = mtr.add(before.write());
             mtr.apply(before, &PageOp::SetNext { next: PageNo::NONE });

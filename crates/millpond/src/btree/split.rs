@@ -42,7 +42,7 @@ impl Tree {
         }
     }
 
-    /// The first half of [`Tree::split`]. Returns the separator to post.
+    /// The first half of [`Tree::split`]. Returns the separator to post, if it has split the page.
     pub(super) fn split_page(
         &self,
         store: &Store,
@@ -50,7 +50,6 @@ impl Tree {
         key: &[u8],
         bytes: usize,
     ) -> Result<Option<Vec<u8>>> {
-        store.log.make_room()?;
         let mut reserved = store.space.reserve(self.id, 1)?;
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
@@ -60,12 +59,23 @@ impl Tree {
         if has_room(&page, key, bytes) {
             return Ok(None);
         }
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let Some(mut mtr) = Mtr::try_begin(&store.log, &store.pool) else {
+            drop(page);
+            store.log.await_credit()?;
+            return Ok(None);
+        };
         let old_no = page.page_no();
         let old = mtr.add(page);
+        let new = match store.pool.try_create(reserved.pages()[0], frame) {
+            Ok(new) => mtr.add(new),
+            Err(_) => {
+                drop(mtr);
+                store.pool.await_read(reserved.pages()[0]);
+                return Ok(None);
+            }
+        };
         let map = map.latch(&mut mtr);
         let new_no = reserved.take(&mut mtr, map);
-        let new = mtr.add(store.pool.create(new_no, frame));
         if old_no == self.root {
             self.grow_root(&mut mtr, old, new, new_no);
             mtr.commit();
@@ -132,7 +142,12 @@ impl Tree {
             };
             let bytes = CHILD_OVERHEAD + sep.len();
             if has_room(&parent, sep, bytes) {
-                let mut mtr = Mtr::begin(&store.log, &store.pool);
+                let Some(mut mtr) = Mtr::try_begin(&store.log, &store.pool) else {
+                    drop(child);
+                    drop((parent, kept, holder));
+                    store.log.await_credit()?;
+                    continue;
+                };
                 let parent = mtr.add(parent);
                 mtr.apply(parent, &PageOp::PutChild { slot, child: node.right(), key: sep });
                 mtr.commit();

@@ -10,7 +10,7 @@ use base::{TreeId, TxnId};
 
 use super::leaf::row_bytes;
 use super::*;
-use crate::buffer::FetchHint;
+use crate::buffer::{FetchHint, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::{Inner, Leaf, Node, OVERFLOW, Version};
@@ -32,7 +32,7 @@ fn version(undo_at: u64) -> Version {
 }
 
 fn put(store: &Store, tree: Tree, key: &[u8], value: &[u8], flags: u8) {
-    let page = tree.leaf_write(store, key, row_bytes(key.len(), value.len())).unwrap();
+    let (page, mut mtr) = latched(store, tree, key, row_bytes(key.len(), value.len()));
     let leaf = Leaf::new(&page);
     let (slot, old) = match leaf.search(key) {
         Ok(slot) => {
@@ -55,17 +55,27 @@ fn put(store: &Store, tree: Tree, key: &[u8], value: &[u8], flags: u8) {
             }
         }
     };
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
     let page = mtr.add(page);
     mtr.apply(page, &PageOp::Row(RowOp { slot, tree: tree.id, key, version: version(1), change }));
     mtr.commit();
 }
 
+/// Returns the leaf for a change of `key`, and room in the log for it.
+fn latched<'s>(store: &'s Store, tree: Tree, key: &[u8], room: usize) -> (PageWrite<'s>, Mtr<'s>) {
+    loop {
+        let page = tree.leaf_write(store, key, room).unwrap();
+        if let Some(mtr) = Mtr::try_begin(&store.log, &store.pool) {
+            return (page, mtr);
+        }
+        drop(page);
+        store.log.await_credit().unwrap();
+    }
+}
+
 /// Removes a row as purge does, and merges the pages that become small.
 fn remove(store: &Store, tree: Tree, key: &[u8]) -> bool {
-    let page = tree.leaf_write(store, key, 0).unwrap();
+    let (page, mut mtr) = latched(store, tree, key, 0);
     let Ok(slot) = Leaf::new(&page).search(key) else { return false };
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
     let page = mtr.add(page);
     mtr.apply(page, &PageOp::Remove { slot });
     let small = is_small(mtr.page(page));

@@ -19,15 +19,13 @@ impl Tree {
     /// Creates an empty tree. Until the catalog names it, only the owner of its extents in the
     /// space map tells that it exists.
     pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
-        store.log.make_room()?;
         let mut reserved = store.space.reserve(id, 1)?;
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
         let frame = holder.reserve_frame()?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let (mut mtr, slot) = Mtr::begin_new(&store.log, &store.pool, reserved.pages()[0], frame)?;
         let map = map.latch(&mut mtr);
         let root = reserved.take(&mut mtr, map);
-        let slot = mtr.add(store.pool.create(root, frame));
         let head = NodeHead { tree: id, level: 0, right: PageNo::NONE, low: &[], high: &[] };
         mtr.apply(slot, &PageOp::Init { head, body: &[] });
         mtr.commit();

@@ -9,7 +9,7 @@
 
 use base::PageNo;
 use base::aligned::AlignedBuf;
-use base::sync::spin;
+use base::sync::{holds_no_latch, latch_released, latch_taken, spin};
 use metrics::{Latency, M};
 use vfs::ReadOp;
 
@@ -18,7 +18,7 @@ use super::free::FreeFrame;
 use super::guard::{PageWrite, Pin};
 use super::pool::{FetchHint, Pool};
 use super::probe::PageProbe;
-use super::read_hook::{Arrival, ReadFor};
+use super::read_hook::Arrival;
 use crate::error::{Error, Result};
 use crate::page;
 
@@ -74,6 +74,7 @@ impl Pool {
 
     /// As [`Pool::fetch`], with the expected use of the page. REQUIRES: the caller holds no latch.
     pub(crate) fn fetch_with(&self, page: PageNo, hint: FetchHint) -> Result<Pin<'_>> {
+        holds_no_latch();
         let mut turn = 0;
         loop {
             match self.probe(page) {
@@ -84,7 +85,7 @@ impl Pool {
                     return Ok(pin);
                 }
                 PageProbe::Behind(pin) if hint == FetchHint::Replay => return Ok(pin),
-                PageProbe::Behind(pin) => self.catch_up(&pin, page)?,
+                PageProbe::Behind(pin) => self.catch_up(&pin)?,
                 PageProbe::Loading(pin) => drop(self.frames().share(pin.frame())),
                 PageProbe::Leaving => spin(&mut turn),
                 PageProbe::Absent => {
@@ -93,7 +94,7 @@ impl Pool {
                         self.read(&mut loading)?;
                         let pin = self.finish_read(loading, hint)?;
                         if hint != FetchHint::Replay {
-                            self.catch_up(&pin, page)?;
+                            self.catch_up(&pin)?;
                         }
                         return Ok(pin);
                     }
@@ -102,30 +103,55 @@ impl Pool {
         }
     }
 
-    /// Completes a page if it is behind. The turn is awaited without the latch, for which replay
-    /// may wait.
-    fn catch_up(&self, pin: &Pin<'_>, page: PageNo) -> Result {
-        let is_behind = || self.frames().get(pin.frame()).state() & BEHIND != 0;
-        if !is_behind() {
+    /// Completes a page if it is behind, when it is this thread's turn.
+    fn catch_up(&self, pin: &Pin<'_>) -> Result {
+        if !pin.is_behind() {
             return Ok(());
         }
-        self.hook().in_turn(&mut || {
-            let mut latched = self.frames().exclude(pin.frame());
-            if is_behind() {
-                if let Some(first) = self.hook().catch_up(page, &mut latched)? {
-                    self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));
+        self.hook().in_turn(&mut || self.complete(pin))
+    }
+
+    /// Completes a page if it is behind. Its redo is read without the latch, for a copy of the
+    /// page. If replay has changed the page meanwhile, it begins again. REQUIRES: the caller holds
+    /// no latch.
+    pub(crate) fn complete(&self, pin: &Pin<'_>) -> Result {
+        let state = |bytes: &[u8]| (page::header::lsn(bytes), page::header::is_blank(bytes));
+        loop {
+            let mut copy = {
+                let latched = self.frames().share(pin.frame());
+                if !pin.is_behind() {
+                    return Ok(());
                 }
-                self.completed(pin.frame(), page);
+                latched.to_vec()
+            };
+            let before = state(&copy);
+            let first = self.hook().catch_up(pin.page(), &mut copy)?;
+            let mut latched = self.frames().exclude(pin.frame());
+            if !pin.is_behind() {
+                return Ok(());
             }
-            Ok(())
-        })
+            if state(&latched) != before {
+                continue;
+            }
+            latched.copy_from_slice(&copy);
+            if let Some(first) = first {
+                self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));
+            }
+            self.completed(pin.frame(), pin.page());
+            return Ok(());
+        }
     }
 
     /// Returns a page that was just allocated, zeroed and latched. If memory has an old copy, from
     /// before the page was freed, the copy's frame is used. This may wait for its latch: only a
     /// reader that followed an outdated pointer can hold it, and such a reader waits for nothing.
-    /// It also waits for a thread that is reading the freed page from the file right now.
-    pub(crate) fn create<'p>(&'p self, page: PageNo, frame: FreeFrame<'p>) -> PageWrite<'p> {
+    /// Returns the frame if such a reader is reading the freed page from the file right now. The
+    /// caller then releases its latches and waits with [`Pool::await_read`].
+    pub(crate) fn try_create<'p>(
+        &'p self,
+        page: PageNo,
+        frame: FreeFrame<'p>,
+    ) -> Result<PageWrite<'p>, FreeFrame<'p>> {
         let mut free = frame;
         let mut turn = 0;
         loop {
@@ -135,9 +161,9 @@ impl Pool {
                     let mut write = pin.write();
                     write.fill(0);
                     self.completed(write.pin().frame(), page);
-                    return write;
+                    return Ok(write);
                 }
-                PageProbe::Loading(pin) => drop(self.frames().share(pin.frame())),
+                PageProbe::Loading(_) => return Err(free),
                 PageProbe::Leaving => spin(&mut turn),
                 PageProbe::Absent => match self.install(free, page) {
                     Ok(mut loading) => {
@@ -145,11 +171,32 @@ impl Pool {
                         self.hook().is_current(page);
                         let (pin, latched) = loading.finish();
                         self.touch(&pin);
-                        return PageWrite::join(latched, pin);
+                        return Ok(PageWrite::join(latched, pin));
                     }
                     Err(back) => free = back,
                 },
             }
+        }
+    }
+
+    /// As [`Pool::try_create`]; waits. REQUIRES: the caller holds no latch.
+    #[cfg(test)]
+    pub(crate) fn create<'p>(&'p self, page: PageNo, frame: FreeFrame<'p>) -> PageWrite<'p> {
+        let mut free = frame;
+        loop {
+            match self.try_create(page, free) {
+                Ok(new) => return new,
+                Err(back) => free = back,
+            }
+            self.await_read(page);
+        }
+    }
+
+    /// Waits while a thread reads the page from the file. REQUIRES: the caller holds no latch.
+    pub(crate) fn await_read(&self, page: PageNo) {
+        holds_no_latch();
+        if let PageProbe::Loading(pin) = self.probe(page) {
+            drop(self.frames().share(pin.frame()));
         }
     }
 
@@ -165,6 +212,9 @@ impl Pool {
         let latched = self.frames().exclude(index);
         frame.publish(page);
         if self.table.enter(self.frames(), page, index) {
+            // From here on the frame is owned and not latched: a thread waits for it only while it
+            // holds no latch.
+            latch_released();
             return Ok(LoadingPage { pool: self, frame: index, page, latched: Some(latched) });
         }
         frame.withdraw();
@@ -227,8 +277,13 @@ impl Pool {
             }
             for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
                 let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-                match self.hook().after_read(page, bytes, verified, ReadFor::Content) {
-                    Ok(_) => {}
+                match self.hook().after_read(page, bytes, verified).and_then(|arrival| match arrival {
+                    Arrival::AsRead => Ok(()),
+                    Arrival::Behind => {
+                        self.hook().in_turn(&mut || self.hook().catch_up(page, bytes).map(drop))
+                    }
+                }) {
+                    Ok(()) => {}
                     Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
                     Err(error) => return Err(error),
                 }
@@ -243,7 +298,7 @@ impl Pool {
         mut loading: LoadingPage<'p>,
         hint: FetchHint,
     ) -> Result<Pin<'p>> {
-        self.accept(&mut loading, hint)?;
+        self.accept(&mut loading)?;
         let (pin, latched) = loading.finish();
         drop(latched);
         match hint {
@@ -256,7 +311,7 @@ impl Pool {
     /// As [`Pool::finish_read`], for a page that nobody has asked for yet: it does not count as
     /// used.
     pub(super) fn finish_ahead(&self, mut loading: LoadingPage<'_>, hint: FetchHint) -> Result {
-        self.accept(&mut loading, hint)?;
+        self.accept(&mut loading)?;
         self.frames().get(loading.frame).set(AHEAD);
         let (pin, latched) = loading.finish();
         drop(latched);
@@ -268,20 +323,13 @@ impl Pool {
     }
 
     /// Checks what was read. An error refuses the page.
-    fn accept(&self, loading: &mut LoadingPage<'_>, hint: FetchHint) -> Result {
+    fn accept(&self, loading: &mut LoadingPage<'_>) -> Result {
         self.metrics.add(M::PagesRead, 1);
         let page = loading.page;
         let bytes = loading.bytes();
         let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-        let reader = if hint == FetchHint::Replay { ReadFor::Replay } else { ReadFor::Caller };
-        match self.hook().after_read(page, bytes, verified, reader)? {
-            Arrival::AsRead => {}
-            Arrival::Changed(first_dirty) => {
-                let last = page::header::lsn(loading.bytes());
-                self.dirty_latched(loading.frame, first_dirty, last);
-                self.hook().is_current(page);
-            }
-            Arrival::Behind => drop(self.frames().get(loading.frame).set(BEHIND)),
+        if self.hook().after_read(page, bytes, verified)? == Arrival::Behind {
+            self.frames().get(loading.frame).set(BEHIND);
         }
         Ok(())
     }
@@ -298,6 +346,7 @@ impl<'p> LoadingPage<'p> {
 
     fn finish(mut self) -> (Pin<'p>, Exclusive<'p>) {
         let latched = self.latched.take().expect("it arrives once");
+        latch_taken();
         let before = self.pool.frames().get(self.frame).clear(LOADING);
         base::check!(before & (LOADING | CLAIMED) == LOADING, "{:?} arrived twice", self.page);
         (Pin::adopt(self.pool, self.frame, self.page), latched)
@@ -307,6 +356,7 @@ impl<'p> LoadingPage<'p> {
 impl Drop for LoadingPage<'_> {
     fn drop(&mut self) {
         let Some(latched) = self.latched.take() else { return };
+        latch_taken();
         let frame = self.pool.frames().get(self.frame);
         self.pool.table.remove(self.pool.frames(), self.page, self.frame);
         frame.withdraw();

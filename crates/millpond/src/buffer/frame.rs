@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use base::PageNo;
 use base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use base::sync::{latch_released, latch_taken};
 use metrics::{M, Metrics};
 
 use super::arena::{Arena, GrowingArray, ZeroIsValid};
@@ -306,13 +307,17 @@ impl Frames {
     pub(super) fn share(&self, index: u32) -> Shared<'_> {
         let slept = self.get(index).latch.read();
         self.count_sleeps(slept);
+        latch_taken();
         Shared { frames: self, index }
     }
 
     /// Takes the shared latch if that is possible now.
     #[inline]
     pub(super) fn try_share(&self, index: u32) -> Option<Shared<'_>> {
-        self.get(index).latch.try_read().then(|| Shared { frames: self, index })
+        self.get(index).latch.try_read().then(|| {
+            latch_taken();
+            Shared { frames: self, index }
+        })
     }
 
     /// Takes the exclusive latch; waits for it.
@@ -320,6 +325,7 @@ impl Frames {
     pub(super) fn exclude(&self, index: u32) -> Exclusive<'_> {
         let slept = self.get(index).latch.write();
         self.count_sleeps(slept);
+        latch_taken();
         Exclusive { frames: self, index }
     }
 
@@ -327,7 +333,10 @@ impl Frames {
     #[inline]
     #[cfg(test)]
     pub(super) fn try_exclude(&self, index: u32) -> Option<Exclusive<'_>> {
-        self.get(index).latch.try_write().then(|| Exclusive { frames: self, index })
+        self.get(index).latch.try_write().then(|| {
+            latch_taken();
+            Exclusive { frames: self, index }
+        })
     }
 }
 
@@ -388,6 +397,7 @@ impl Drop for Shared<'_> {
     #[inline]
     fn drop(&mut self) {
         self.frames.get(self.index).latch.release_read();
+        latch_released();
     }
 }
 
@@ -395,6 +405,7 @@ impl Drop for Exclusive<'_> {
     #[inline]
     fn drop(&mut self) {
         self.frames.get(self.index).latch.release_write();
+        latch_released();
     }
 }
 

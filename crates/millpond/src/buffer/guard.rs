@@ -88,6 +88,19 @@ impl<'p> Pin<'p> {
     }
 }
 
+impl Pin<'_> {
+    /// Returns the page's number.
+    #[inline]
+    pub(super) fn page(&self) -> PageNo {
+        self.page
+    }
+
+    /// Whether the page lacks redo of the last run. It stays true only under the latch.
+    pub(super) fn is_behind(&self) -> bool {
+        self.pool.frames().get(self.frame).state() & BEHIND != 0
+    }
+}
+
 impl Drop for Pin<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -118,7 +131,7 @@ impl<'p> PageRead<'p> {
 impl<'p> PageWrite<'p> {
     /// Whether the page lacks redo of the last run.
     pub(crate) fn is_behind(&self) -> bool {
-        self.pin.pool.frames().get(self.pin.frame).state() & BEHIND != 0
+        self.pin.is_behind()
     }
 
     /// Notes that the page lacks no redo any more. REQUIRES: it is dirty if redo has changed it.

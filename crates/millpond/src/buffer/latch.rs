@@ -23,7 +23,7 @@
 //! which keeps all readers out until some writer has had the latch.
 
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::sync::{futex_wait, futex_wake, spin};
+use base::sync::{futex_wait_for_latch, futex_wake, spin};
 
 const READER: u64 = 1;
 const READERS: u64 = 0xffff;
@@ -125,7 +125,7 @@ impl Latch {
             }
             let word = self.word.load(Ordering::Relaxed);
             if !readable(word) && self.flag(word, READERS_WAIT) {
-                futex_wait(&self.reader_wakes, wakes, None);
+                futex_wait_for_latch(&self.reader_wakes, wakes);
                 slept += 1;
             }
         }
@@ -147,7 +147,7 @@ impl Latch {
             let word = self.word.load(Ordering::Relaxed);
             let urgent = if slept >= PATIENCE { URGENT } else { 0 };
             if word & (WRITER | READERS) != 0 && self.flag(word, WRITERS_WAIT | urgent) {
-                futex_wait(&self.writer_wakes, wakes, None);
+                futex_wait_for_latch(&self.writer_wakes, wakes);
                 slept += 1;
             }
         }

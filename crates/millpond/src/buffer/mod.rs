@@ -39,11 +39,11 @@ mod uncached;
 
 pub(crate) use batch::Siblings;
 pub(crate) use dirty::FlushTicket;
-pub(crate) use free::FrameHolder;
+pub(crate) use free::{FrameHolder, FreeFrame};
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 pub(crate) use pool::{FetchHint, Pool, PoolOptions, Stamp};
 #[cfg(test)]
 pub(crate) use read_hook::RefuseDamage;
-pub(crate) use read_hook::{Arrival, ReadFor, ReadHook};
+pub(crate) use read_hook::{Arrival, ReadHook};
 pub(crate) use resize::ShrinkStep;
 pub(crate) use uncached::PageImages;

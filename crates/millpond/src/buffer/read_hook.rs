@@ -14,42 +14,23 @@ use std::path::PathBuf;
 pub(crate) enum Arrival {
     /// Complete as it was read.
     AsRead,
-    /// Completed by redo that starts at this LSN: it enters the pool dirty.
-    Changed(Lsn),
     /// It lacks redo. No caller sees it before [`ReadHook::catch_up`].
     Behind,
 }
 
-/// Why a page is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadFor {
-    /// Replay, which applies the redo that the page lacks. It may arrive behind.
-    Replay,
-    /// A caller. The page may arrive behind if its image is whole.
-    Caller,
-    /// Its content outside of the pool. It never arrives behind.
-    Content,
-}
-
 /// Checks a page that was just read, before any other thread sees it.
 pub(crate) trait ReadHook: Send + Sync + Debug {
-    /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
-    /// checksum and structure. An error refuses the page. Called with no latch held but that of the
-    /// new frame; may do I/O.
-    fn after_read(
-        &self,
-        page: PageNo,
-        bytes: &mut [u8],
-        verified: Result<(), Damage>,
-        reader: ReadFor,
-    ) -> Result<Arrival>;
+    /// Accepts or refuses the page. `verified` is the result of the checks of the page's checksum
+    /// and structure. An error refuses the page. A page without a whole image that lacks redo
+    /// becomes a blank one: redo may make it anew. Waits for nothing.
+    fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>) -> Result<Arrival>;
     /// Returns whether a page that cannot be read is accepted as a blank one. May do I/O.
     fn needs_no_image(&self, _: PageNo) -> Result<bool> {
         Ok(false)
     }
-    /// Completes a page that arrived behind, unless it is complete by now. Returns the LSN of the
-    /// first redo that it applied. After an error the page is as before. Called with no latch held
-    /// but that of the frame; may do I/O.
+    /// Completes a copy of a page that arrived behind, unless it is complete already. Returns the
+    /// LSN of the first redo that it applied. After an error the bytes mean nothing. Called with no
+    /// latch held; reads the log.
     fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
         Ok(None)
     }
@@ -76,13 +57,7 @@ pub(crate) struct RefuseDamage {
 
 #[cfg(test)]
 impl ReadHook for RefuseDamage {
-    fn after_read(
-        &self,
-        page: PageNo,
-        _: &mut [u8],
-        verified: Result<(), Damage>,
-        _: ReadFor,
-    ) -> Result<Arrival> {
+    fn after_read(&self, page: PageNo, _: &mut [u8], verified: Result<(), Damage>) -> Result<Arrival> {
         match verified {
             Ok(()) => Ok(Arrival::AsRead),
             Err(damage) => Err(Error::corrupt(&self.path, format!("{page:?}: {damage}"))),

@@ -160,13 +160,14 @@ fn threads_that_wait_for_a_failed_read_get_its_error() {
 #[test]
 fn shared_latches_coexist_and_exclude_the_exclusive_latch() {
     let w = world(4);
-    let (a, b) = (w.fetch(1).read(), w.fetch(1).read());
-    let pin = w.fetch(1).try_write().expect_err("it is being read");
+    let fetch = || w.pool.try_pin(PageNo(1)).expect("in memory");
+    let (a, b) = (w.fetch(1).read(), fetch().read());
+    let pin = fetch().try_write().expect_err("it is being read");
     drop(a);
     let pin = pin.try_write().expect_err("one reader is left");
     drop(b);
     let write = pin.try_write().expect("no reader is left");
-    assert!(w.fetch(1).try_read().is_err() && w.fetch(1).try_write().is_err());
+    assert!(fetch().try_read().is_err() && fetch().try_write().is_err());
     let pin = write.unlatch();
     assert!(pin.try_read().is_ok());
 }
@@ -175,14 +176,15 @@ fn shared_latches_coexist_and_exclude_the_exclusive_latch() {
 fn pinned_latched_dirty_and_written_pages_are_not_evicted() {
     let w = world(6);
     let pinned = w.fetch(0);
-    let latched = w.fetch(1).write();
+    let latched = w.fetch(1);
     w.dirty(2, 10);
     w.dirty(3, 20);
     let mut copy = vec![0; PAGE];
     let ticket = w.pool.copy_for_flush(PageNo(3), &mut copy).unwrap();
-    for page in 10..40 {
-        drop(w.fetch(page));
-    }
+    let (latched, pool) = (latched.write(), &w.pool);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (10..40).for_each(|page| drop(pool.fetch(PageNo(page)).unwrap())));
+    });
     // Two frames were enough for all the others.
     assert_eq!(w.file.reads(), 4 + 30);
     for page in 0..4 {

@@ -12,7 +12,7 @@ use metrics::{Latency, M};
 use vfs::ReadOp;
 
 use super::pool::{FetchHint, Pool};
-use super::read_hook::{Arrival, ReadFor};
+use super::read_hook::Arrival;
 use crate::page;
 
 /// The most bytes of one read. Several reads are in flight.
@@ -75,7 +75,7 @@ impl Pool {
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));
-            let mut arrival = || self.hook().after_read(page, image, sound, ReadFor::Content);
+            let mut arrival = || self.hook().after_read(page, image, sound);
             sound.is_ok() && matches!(arrival(), Ok(Arrival::AsRead))
         });
     }

@@ -224,8 +224,9 @@ impl PreparedTransaction {
         }
         let core = &self.tx.core;
         let _inside = core.enter()?;
-        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record, mark));
-        self.room = None;
+        let room = self.room.take().expect("kept until the decision");
+        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record, mark, &room));
+        drop(room);
         self.tx.leave_tables();
         core.engine.store.metrics.add(M::Commits, 1);
         Ok(())

@@ -88,10 +88,16 @@ pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
 /// Puts a row. It is durable once the log is flushed to the returned LSN.
 pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
     let store = &engine.store;
-    store.log.make_room()?;
-    let page = tree.leaf_write(store, key, crate::btree::row_bytes(key.len(), value.len()))?;
     let version = Version { txn: TxnId(n + 1), undo_at: 0 };
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let (page, mut mtr) = loop {
+        store.log.make_room()?;
+        let page = tree.leaf_write(store, key, crate::btree::row_bytes(key.len(), value.len()))?;
+        if let Some(mtr) = Mtr::try_begin(&store.log, &store.pool) {
+            break (page, mtr);
+        }
+        drop(page);
+        store.log.await_credit()?;
+    };
     let slot = mtr.add(page);
     let leaf = Leaf::new(mtr.page(slot));
     let (at, old) = match leaf.search(key) {

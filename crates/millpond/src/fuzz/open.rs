@@ -81,7 +81,7 @@ fn insert(engine: &Engine, tree: Tree, n: u64) -> Result {
     let value = vec![n as u8; 200 + n as usize % 100];
     store.log.make_room()?;
     let page = tree.leaf_write(store, &key, crate::btree::row_bytes(key.len(), value.len()))?;
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let mut mtr = Mtr::try_begin(&store.log, &store.pool).expect("no other thread writes");
     let slot = mtr.add(page);
     let Err(at) = Leaf::new(mtr.page(slot)).search(&key) else { return Ok(()) };
     let version = Version { txn: TxnId(n + 1), undo_at: 0 };

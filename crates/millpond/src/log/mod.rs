@@ -5,8 +5,8 @@
 //! decides which thread leads a flush, and `write` writes it; `flush_state` is what they share,
 //! under the mutex of the log. `bounded` flushes for commits that do not wait, by their
 //! `deadlines`; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
-//! the latest flushes. `kept` is room for records that must not wait. `segment` keeps the files;
-//! `unsynced` is one for commits that are not synced and `outlive` the process.
+//! the latest flushes. `room` is taken in the buffer for groups that must not wait. `segment`
+//! keeps the files; `unsynced` is one for commits that are not synced and `outlive` the process.
 //! `block` and `group` are the formats. `reader` scans after a crash and decides where the log
 //! ends; `ahead` reads for it.
 
@@ -19,10 +19,10 @@ pub(crate) mod copy;
 mod deadlines;
 mod flush_state;
 pub(crate) mod group;
-mod kept;
 mod outlive;
 pub(crate) mod reader;
 pub(crate) mod ring;
+pub(crate) mod room;
 mod scratch;
 pub(crate) mod segment;
 pub(crate) mod unsynced;
@@ -36,13 +36,15 @@ use crate::context::Context;
 use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::sync::{Mutex, Unparker, spin};
+use base::sync::{Mutex, Unparker, holds_no_latch, spin};
+use block::PAYLOAD_BYTES;
 use completed::CompletedFlushes;
 use deadlines::FlushDeadlines;
 use flush_state::FlushState;
-pub(crate) use kept::{KEPT_BOOKMARK_BYTES, KeptRoom};
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
+use room::TakenRoom;
+pub(crate) use room::{Credit, KEPT_BOOKMARK_BYTES, KeptRoom, Room};
 use segment::Segments;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,10 +81,6 @@ pub(crate) struct LogStart {
     pub epoch: u32,
 }
 
-/// How many bytes of the log buffer are kept for records that must not wait.
-#[derive(Debug, Default)]
-struct KeptBytes(AtomicU64);
-
 /// The log of an open database.
 pub(crate) struct Log {
     vfs: Vfs,
@@ -105,7 +103,7 @@ pub(crate) struct Log {
     deadlines: FlushDeadlines,
     /// `None` if nothing outlives the process, as on a disk in memory.
     unsynced: Option<Unsynced>,
-    kept: Arc<KeptBytes>,
+    room: TakenRoom,
     /// Wakes the log thread.
     log_thread: Unparker,
     metrics: Arc<Metrics>,
@@ -128,12 +126,14 @@ impl Log {
             start.lsn,
             start.end
         );
+        let ring = Ring::new(options.ring_blocks, start.lsn);
         Log {
             vfs,
             options,
             epoch: start.epoch,
             start,
-            ring: Ring::new(options.ring_blocks, start.lsn),
+            room: TakenRoom::new(ring.capacity()),
+            ring,
             segments,
             durable: AtomicU64::new(start.lsn.0),
             next_flush_from: AtomicU64::new(start.lsn.0),
@@ -144,7 +144,6 @@ impl Log {
             in_flight: AtomicU32::new(0),
             deadlines: FlushDeadlines::default(),
             unsynced: None,
-            kept: Arc::default(),
             log_thread,
             metrics,
             poison,
@@ -179,30 +178,25 @@ impl Log {
         self.epoch
     }
 
-    /// Returns how many positions of the log buffer are free and not kept.
-    fn buffer_room(&self) -> u64 {
-        let taken = self.ring.reserved().since(self.durable_lsn()) + self.kept.0.load(Ordering::Relaxed);
-        self.ring.capacity().saturating_sub(taken)
-    }
-
-    /// Waits until at least half the log buffer is free. An error if the log has failed. REQUIRES:
-    /// the caller holds no latch. After this call, copying a group never has to wait for the
-    /// device.
+    /// Waits until the log leaves free what is lent and kept: half of the log buffer. An error if
+    /// the log has failed. REQUIRES: the caller holds no latch. After this call an append seldom
+    /// has to wait for the device, and there mostly is a credit.
     pub(crate) fn make_room(&self) -> Result {
-        let half = self.ring.capacity() / 2;
-        if self.buffer_room() < half {
-            self.metrics.add(M::LogBufferWaits, 1);
+        holds_no_latch();
+        if self.has_room() {
+            return Ok(());
         }
+        self.metrics.add(M::LogBufferWaits, 1);
+        // A block less, because the block of the durable position stays in memory as a whole.
+        let most = self.ring.capacity() - self.ring.spared() - PAYLOAD_BYTES as u64;
         let mut turn = 0;
-        while self.buffer_room() < half {
-            // What is kept takes room without a position: a little further back.
-            let far = half.saturating_sub(self.kept.0.load(Ordering::Relaxed));
-            let target = Lsn(self.ring.reserved().0.saturating_sub(far));
+        while !self.has_room() {
+            let target = Lsn(self.ring.reserved().0.saturating_sub(most));
             self.flush_to(
                 target.min(Lsn(self.ring.published().0.saturating_sub(1))),
                 SyncReason::LogFullBuffer,
             )?;
-            if self.buffer_room() < half {
+            if !self.has_room() {
                 // A range that was reserved and is not yet copied is in the way.
                 spin(&mut turn);
             }
@@ -211,8 +205,43 @@ impl Log {
     }
 
     /// Whether [`Log::make_room`] would return at once.
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.buffer_room() >= self.ring.capacity() / 2
+        self.ring.spares(self.durable_lsn())
+    }
+
+    /// Takes room for a group of at most [`room::CREDIT_BYTES`], without waiting. If there is none,
+    /// the caller releases its latches and waits with [`Log::await_credit`].
+    #[inline]
+    pub(crate) fn try_credit(&self) -> Option<Credit<'_>> {
+        let credit = self.room.credit()?;
+        self.has_room().then_some(credit)
+    }
+
+    /// As [`Log::try_credit`]; waits. An error if the log has failed. REQUIRES: the caller holds no
+    /// latch.
+    pub(crate) fn credit(&self) -> Result<Credit<'_>> {
+        let mut turn = 0;
+        loop {
+            self.make_room()?;
+            if let Some(credit) = self.try_credit() {
+                return Ok(credit);
+            }
+            // Threads that have one wait for nothing but latches.
+            spin(&mut turn);
+        }
+    }
+
+    /// Waits until there was room for a group. REQUIRES: the caller holds no latch.
+    #[cold]
+    pub(crate) fn await_credit(&self) -> Result {
+        self.credit().map(drop)
+    }
+
+    /// Keeps room for one commit record and its bookmark. Errors: `Limit` if a quarter of the
+    /// buffer is kept already.
+    pub(crate) fn keep_room(&self) -> Result<KeptRoom> {
+        self.room.keep()
     }
 
     /// How far, in LSN units, the log may be reserved beyond the last flush before the log thread
@@ -223,11 +252,30 @@ impl Log {
     }
 
     /// Appends a group that `group::begin` started, and returns its LSN. `stamp` gets the LSN
-    /// between reservation and publication. So what it sets (page LSNs, dirty list, commit slot) is
-    /// in place before any thread can find the group in the log.
+    /// between reservation and publication. So what it sets (commit slot, page LSNs, dirty list) is
+    /// in place before any thread can find the group in the log. It seldom waits, because callers
+    /// make room beforehand. REQUIRES: the caller holds no latch.
     pub(crate) fn append(&self, group: &mut [u8], stamp: impl FnOnce(Lsn)) -> Lsn {
+        holds_no_latch();
+        self.append_at(self.reserve(group.len()), group, stamp)
+    }
+
+    /// As [`Log::append`], for a caller that has taken room for the group: it waits for nothing.
+    pub(crate) fn append_in(&self, room: Room<'_>, group: &mut [u8], stamp: impl FnOnce(Lsn)) -> Lsn {
+        let range = self.reserve_in(&room, group.len());
+        // The group has its positions.
+        drop(room);
+        self.append_at(range, group, stamp)
+    }
+
+    fn append_at(
+        &self,
+        range: Option<ring::ReservedRange>,
+        group: &mut [u8],
+        stamp: impl FnOnce(Lsn),
+    ) -> Lsn {
         let records_crc = group::close(group);
-        let Some(range) = self.reserve(group.len()) else {
+        let Some(range) = range else {
             // Poisoned: nothing will be written or acknowledged any more. The pages of the caller
             // get a position that never becomes durable, so they never reach their file.
             let lsn = self.ring.reserved();
@@ -253,9 +301,25 @@ impl Log {
         lsn
     }
 
-    /// Reserves `n` positions; `None` if the database is poisoned. It seldom waits, because callers
-    /// make room beforehand. This wait cannot deadlock: the thread has reserved nothing yet, so the
-    /// flush that frees the ring needs nothing from it.
+    /// Reserves `n` positions of those for which there is room; `None` if the database is poisoned.
+    fn reserve_in(&self, room: &Room<'_>, n: usize) -> Option<ring::ReservedRange> {
+        base::check!(n <= room.bytes(), "{n} bytes of redo, and room for {}", room.bytes());
+        let mut turn = 0;
+        loop {
+            if self.poison.is_set() {
+                return None;
+            }
+            if let Some(range) = self.ring.reserve_spared(n, self.durable_lsn()) {
+                return Some(range);
+            }
+            base::check!(self.ring.has_spared(n, self.durable_lsn()), "the room in the log is gone");
+            // All slots are taken by threads that only copy their groups.
+            spin(&mut turn);
+        }
+    }
+
+    /// Reserves `n` positions; `None` if the database is poisoned. This wait cannot deadlock: the
+    /// thread has reserved nothing yet, so the flush that frees the ring needs nothing from it.
     fn reserve(&self, n: usize) -> Option<ring::ReservedRange> {
         let mut turn = 0;
         loop {

@@ -15,6 +15,7 @@
 use super::block::{
     BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up,
 };
+use super::room::spared_of;
 use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -87,6 +88,8 @@ pub(super) struct Seal {
 pub(super) struct Ring {
     memory: AlignedBuf,
     blocks: u64,
+    /// So many positions before the end are for those who have taken room.
+    spared: u64,
     /// A durable position, not far behind: every mark that can be read lies at or above it.
     base: AtomicU64,
     reserved: AtomicU64,
@@ -103,6 +106,7 @@ impl Ring {
         Ring {
             memory: AlignedBuf::zeroed(blocks * BLOCK_BYTES),
             blocks: blocks as u64,
+            spared: spared_of((blocks * PAYLOAD_BYTES) as u64),
             base: AtomicU64::new(start.0),
             reserved: AtomicU64::new(first),
             published: AtomicU64::new(first),
@@ -141,12 +145,38 @@ impl Ring {
         }
     }
 
-    /// Reserves `n` positions; `None` while the ring has no room for them above `durable`.
+    /// Reserves `n` positions; `None` while the ring has no room for them above `durable`, beside
+    /// what is spared.
     pub(super) fn reserve(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
+        self.reserve_below(self.common_limit(durable), n)
+    }
+
+    /// As [`Ring::reserve`], for a thread that has taken room: then there is some.
+    pub(super) fn reserve_spared(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
+        self.reserve_below(self.limit(durable), n)
+    }
+
+    /// Whether there is room for all that is spared.
+    #[inline]
+    pub(super) fn spares(&self, durable: Lsn) -> bool {
+        self.reserved() <= self.common_limit(durable)
+    }
+
+    /// Whether there is room for `n` positions, of those that are spared too.
+    pub(super) fn has_spared(&self, n: usize, durable: Lsn) -> bool {
+        self.reserved().plus(n as u64) <= self.limit(durable)
+    }
+
+    /// Returns how many positions are left free by those who have taken no room.
+    pub(super) fn spared(&self) -> u64 {
+        self.spared
+    }
+
+    fn reserve_below(&self, limit: Lsn, n: usize) -> Option<ReservedRange> {
         let mut now = self.mark(&self.reserved, Ordering::Acquire);
         loop {
             let next = now.next(now.lsn.plus(n as u64));
-            if next.lsn > self.limit(durable) || !self.slot_free(now.seq) {
+            if next.lsn > limit || !self.slot_free(now.seq) {
                 match self.changed_mark(now) {
                     Some(seen) => now = seen,
                     None => return None,
@@ -168,6 +198,11 @@ impl Ring {
     /// whole, because it may be rewritten.
     fn limit(&self, durable: Lsn) -> Lsn {
         block_start(block_of(durable)).plus(self.capacity())
+    }
+
+    /// Returns how far ranges may reach of those who have taken no room.
+    fn common_limit(&self, durable: Lsn) -> Lsn {
+        Lsn(self.limit(durable).0 - self.spared)
     }
 
     /// Returns the reservation mark if it is no longer `now`. A stale mark must not be judged: the
@@ -195,7 +230,7 @@ impl Ring {
             if pad == 0 {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
-            if end > self.limit(durable) || !self.slot_free(now.seq) {
+            if end > self.common_limit(durable) || !self.slot_free(now.seq) {
                 match self.changed_mark(now) {
                     Some(seen) => now = seen,
                     None => return None,
@@ -373,8 +408,14 @@ mod tests {
             ring.copy(&range, &vec![7; 90 << 10]);
             ring.publish(range);
         }
-        assert!(taken <= ring.capacity() && taken + (90 << 10) > ring.capacity());
-        assert!(ring.reserve(90 << 10, Lsn(90 << 10)).is_some());
+        let spared = ring.spared();
+        assert!(taken + spared <= ring.capacity() && taken + spared + (90 << 10) > ring.capacity());
+        while !ring.has_spared(90 << 10, Lsn(0)) || ring.spares(Lsn(0)) {
+            let range = ring.reserve_spared(10 << 10, Lsn(0)).unwrap();
+            ring.publish(range);
+        }
+        assert!(ring.reserve(1, Lsn(0)).is_none());
+        assert!(ring.reserve(90 << 10, Lsn(200 << 10)).is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::end::READ_AHEAD_BYTES;
 use super::pending::Pending;
 use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
-use crate::buffer::{FetchHint, PageWrite, Pool};
+use crate::buffer::{FetchHint, Pool};
 use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
 use crate::log::group::PREV_MASK;
@@ -255,11 +255,8 @@ impl Replay {
                 }
                 Ok(())
             }
-            Redone::NeedsImage => self.complete(page, None),
-            Redone::NeedsOther => {
-                let has = header::lsn(&page);
-                self.complete(page, Some(has))
-            }
+            // A later change may make it anew.
+            Redone::NeedsOther => self.pool.complete(&page.unlatch()),
         }
     }
 
@@ -285,7 +282,7 @@ impl Replay {
                 self.pending.end
             );
             if blank && !makes_anew(group) {
-                return (first, Ok(Redone::NeedsImage));
+                return (first, Ok(Redone::NeedsOther));
             }
             match apply_group(no, page, group, copy) {
                 Ok(()) => first = first.or(Some(lsn)),
@@ -300,32 +297,15 @@ impl Replay {
         }
         (first, Ok(Redone::All))
     }
-
-    /// Completes a page if a later change makes it anew. `image` is the LSN of the page as it is;
-    /// `None` if it has no image.
-    fn complete(&self, mut page: PageWrite<'_>, image: Option<Lsn>) -> Result {
-        let no = page.page_no();
-        let last = self.pending.last(no);
-        let chain = last.map(|last| self.pending.redo(no, last, image)).transpose()?.flatten();
-        let chain = chain.ok_or_else(|| self.pending.no_image(no))?;
-        let mut image = page.to_vec();
-        let first = self.pending.apply(&chain, &mut image)?;
-        page.copy_from_slice(&image);
-        self.pool.mark_dirty(&page, first, header::lsn(&image));
-        page.completed();
-        Ok(())
-    }
 }
 
 /// What became of a page's changes.
 #[derive(Clone, Copy, Debug)]
 enum Redone {
     All,
-    /// The page has no image, and the next change needs one.
-    NeedsImage,
-    /// The next change needs another version of the page. Either a write of the page was lost, or
-    /// the last run made the page anew before replay came to it: then the checkpoint may lie in the
-    /// middle of its redo from before, which nobody needs.
+    /// The page has no image, or the next change needs another version of it. Either a write of the
+    /// page was lost, or the last run made the page anew before replay came to it: then the
+    /// checkpoint may lie in the middle of its redo from before, which nobody needs.
     NeedsOther,
 }
 

@@ -1,9 +1,8 @@
 //! What is checked when a page is read from the file, and the redo that it gets before a thread
 //! sees it.
 
-use super::chain::ChainStart;
 use super::pending::Pending;
-use crate::buffer::{Arrival, ReadFor, ReadHook};
+use crate::buffer::{Arrival, ReadHook};
 use crate::error::{Error, Result};
 use crate::page::{Damage, header};
 use crate::planted::{Bug, planted};
@@ -65,13 +64,7 @@ impl ReadHook for RedoHook {
         Ok(self.pending.redo(page, last, None)?.is_some())
     }
 
-    fn after_read(
-        &self,
-        page: PageNo,
-        bytes: &mut [u8],
-        verified: Result<(), Damage>,
-        reader: ReadFor,
-    ) -> Result<Arrival> {
+    fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>) -> Result<Arrival> {
         let image = self.usable(page, bytes, verified);
         if let Ok(lsn) = image {
             self.check_end(page, lsn)?;
@@ -82,33 +75,16 @@ impl ReadHook for RedoHook {
         if planted(Bug::BehindUnseen) && image.is_ok() {
             return Ok(Arrival::AsRead);
         }
-        let lsn = match image {
+        match image {
             Ok(lsn) if lsn >= last => {
                 self.pending.done(page);
                 return Ok(Arrival::AsRead);
             }
-            Ok(_) if reader != ReadFor::Content => return Ok(Arrival::Behind),
-            // Most likely it is new, and replay will come to the change that makes it.
-            Err(_) if reader == ReadFor::Replay => {
-                bytes.fill(0);
-                return Ok(Arrival::Behind);
-            }
-            Ok(lsn) => Some(lsn),
-            Err(_) => None,
-        };
-        let completed = self.pending.in_turn(|| -> Result<Option<Lsn>> {
-            let Some(chain) = self.pending.redo(page, last, lsn)? else { return Ok(None) };
-            base::check!(lsn.is_some() || chain.start == ChainStart::Anew, "{page:?} has redo for an image");
-            self.pending.apply(&chain, bytes).map(Some)
-        });
-        let Some(first) = completed? else {
-            return image.map(|_| Arrival::AsRead);
-        };
-        if planted(Bug::RedoNotDirty) {
-            self.pending.done(page);
-            return Ok(Arrival::AsRead);
+            Ok(_) => {}
+            // Most likely it is new, and a change makes it anew.
+            Err(_) => bytes.fill(0),
         }
-        Ok(Arrival::Changed(first))
+        Ok(Arrival::Behind)
     }
 
     fn catch_up(&self, page: PageNo, bytes: &mut [u8]) -> Result<Option<Lsn>> {
@@ -118,11 +94,8 @@ impl ReadHook for RedoHook {
         let Some(chain) = self.pending.redo(page, last, image)? else {
             return Err(self.pending.no_image(page));
         };
-        // A change that does not fit must not leave half of it on a page that others can reach.
-        let mut image = bytes.to_vec();
-        let first = self.pending.apply(&chain, &mut image)?;
-        bytes.copy_from_slice(&image);
-        Ok(Some(first))
+        let first = self.pending.apply(&chain, bytes)?;
+        Ok((!planted(Bug::RedoNotDirty)).then_some(first))
     }
 
     fn in_turn(&self, work: &mut dyn FnMut() -> Result) -> Result {

@@ -95,18 +95,16 @@ impl Space {
     /// header.
     fn describe(&self, from: u32, to: u32) -> Result {
         for group in from..to {
-            self.log.make_room()?;
             let holder = self.pool.hold_frames()?;
             let frame = holder.reserve_frame()?;
             let header_frame = if group == 0 { Some(holder.reserve_frame()?) } else { None };
             let header_pin = if group == 0 { None } else { Some(self.pool.fetch(PageNo(0))?) };
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let (mut mtr, map) = Mtr::begin_new(&self.log, &self.pool, self.map_page(group), frame)?;
             let header = match (header_frame, header_pin) {
-                (Some(frame), _) => mtr.add(self.pool.create(PageNo(0), frame)),
+                (Some(frame), _) => mtr.add(self.pool.try_create(PageNo(0), frame).expect("nobody reads it")),
                 (None, Some(pin)) => mtr.add(pin.write()),
                 (None, None) => unreachable!("one of the two was fetched"),
             };
-            let map = mtr.add(self.pool.create(self.map_page(group), frame));
             let mut content = FILE_MAGIC.to_vec();
             content.put_u64(self.options.db_id);
             content.put_u32(group + 1);

@@ -74,12 +74,11 @@ impl Space {
     /// Frees those pages of a tree in shared extents that the page of owners at `place` describes.
     fn release_pages(&self, tree: TreeId, place: PageNo, pages: Vec<PageNo>, room: AskRoom<'_>) -> Result {
         room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
-        self.log.make_room()?;
         if planted(Bug::SharedFreedWhole) {
             return pages.into_iter().try_for_each(|page| self.free_whole_extent(page));
         }
         let names = self.pool.fetch(place)?;
-        let mut mtr = Mtr::begin(&self.log, &self.pool);
+        let mut mtr = Mtr::begin(&self.log, &self.pool)?;
         let slot = mtr.add(names.write());
         for page in pages {
             mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(self.page_bytes(), page) });
@@ -101,11 +100,10 @@ impl Space {
             return Ok(());
         }
         room(STEP_REDO + EACH_REDO * owned.len() as u64)?;
-        self.log.make_room()?;
         // No other thread changes what the page says of them.
-        let page = self.pool.fetch_with(map, FetchHint::Scan)?.write();
-        let mut mtr = Mtr::begin(&self.log, &self.pool);
-        let slot = mtr.add(page);
+        let page = self.pool.fetch_with(map, FetchHint::Scan)?;
+        let mut mtr = Mtr::begin(&self.log, &self.pool)?;
+        let slot = mtr.add(page.write());
         for &(extent, _) in &owned {
             mtr.apply(slot, &PageOp::MapRelease { extent });
         }

@@ -42,7 +42,6 @@ impl Space {
     /// Marks a free extent as shared in the map, and creates its page of owners unless it exists.
     /// One thread at a time.
     fn share(&self, extent: u32) -> Result {
-        self.log.make_room()?;
         let names = self.owners_page(extent);
         let (map, index) = self.map_entry(extent);
         let holder = self.pool.hold_frames()?;
@@ -50,12 +49,14 @@ impl Space {
         let frame = holder.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
         let make = self.state.lock().note_owners_page(extent / extents_per_map(self.page_bytes()), which);
-        let mut mtr = Mtr::begin(&self.log, &self.pool);
-        let map = mtr.add(map.write());
-        if make {
-            let slot = mtr.add(self.pool.create(names, frame));
+        let mut mtr = if make {
+            let (mut mtr, slot) = Mtr::begin_new(&self.log, &self.pool, names, frame)?;
             mtr.apply(slot, &PageOp::InitOwners);
-        }
+            mtr
+        } else {
+            Mtr::begin(&self.log, &self.pool)?
+        };
+        let map = mtr.add(map.write());
         mtr.apply(map, &PageOp::MapOwn { extent: index, tree: SHARED });
         mtr.commit();
         self.metrics.add(M::ExtentsAllocated, 1);
@@ -67,7 +68,6 @@ impl Space {
         let mut any = false;
         let _sharing = self.sharing.lock();
         loop {
-            self.log.make_room()?;
             let Some(extent) = self.state.lock().shared.empty() else { return Ok(any) };
             let (map, index) = self.map_entry(extent);
             let _holder = self.pool.hold_frames()?;
@@ -75,7 +75,7 @@ impl Space {
             if !self.state.lock().shared.take_if_empty(extent) {
                 continue;
             }
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let mut mtr = Mtr::begin(&self.log, &self.pool)?;
             let map = mtr.add(map.write());
             // The change that freed its last page was logged before this.
             mtr.add(names.write());
@@ -97,7 +97,7 @@ impl Space {
             state.shared.remove(extent);
             state.set_free(extent);
             drop(state);
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let mut mtr = Mtr::begin(&self.log, &self.pool)?;
             let map = mtr.add(map.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
             mtr.commit();

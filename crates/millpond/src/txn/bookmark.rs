@@ -6,11 +6,14 @@ use super::log_record::log_record;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::group::Record;
+use crate::log::room::CREDIT_BYTES;
 use base::Lsn;
 use base::sync::Mutex;
 
 /// The longest bookmark, bytes.
 const BOOKMARK_BYTES_MAX: usize = 64 << 10;
+// It fits in the room for a commit record.
+const _: () = assert!(BOOKMARK_BYTES_MAX + 64 <= CREDIT_BYTES);
 
 /// The newest bookmark, and the LSN of its group.
 #[derive(Debug, Default)]

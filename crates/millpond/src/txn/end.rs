@@ -2,12 +2,13 @@
 
 use super::admission::UndoWait;
 use super::decided::OnRecord;
-use super::log_record::{log_group, log_record};
+use super::log_record::{log_in, log_record};
 use super::revert::RevertOptions;
 use super::reverts::Reverting;
 use super::system::{Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
+use crate::log::Room;
 use crate::log::group::{self, Record};
 use crate::mvcc::TxnState;
 use crate::mvcc::purge::EndedTxn;
@@ -24,13 +25,15 @@ impl Txns {
     /// Commits a transaction that has changed something. From here on it is committed for every
     /// other transaction, and its locks are free. It survives a crash once the log is durable
     /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case. A
-    /// `mark` becomes the database's bookmark by the same group of the log.
+    /// `mark` becomes the database's bookmark by the same group of the log. There is `room` for it,
+    /// so no reader waits for more than a few steps while the transaction is committing.
     pub(super) fn decide(
         &self,
         owner: &Owner,
         stream: &Arc<Stream>,
         on_record: OnRecord,
         mark: Option<&[u8]>,
+        room: Room<'_>,
     ) -> Lsn {
         let txn = owner.txn();
         self.status.set(txn, TxnState::Committing);
@@ -40,7 +43,7 @@ impl Txns {
                 group::put_record(bytes, &Record::Bookmark { mark });
             }
         };
-        let lsn = log_group(&self.store.log, put, |lsn| {
+        let lsn = log_in(&self.store.log, room, put, |lsn| {
             // Before the first reader sees the commit.
             self.decided.note(on_record, lsn);
             if let Some(mark) = mark {
@@ -72,8 +75,8 @@ impl Txns {
         let Some(owner) = txn.owner() else { return alone() };
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
-                self.store.log.make_room()?;
-                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere, mark)))
+                let room = Room::Lent(self.store.log.credit()?);
+                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere, mark, room)))
             }
             stream => {
                 if stream.is_some() {

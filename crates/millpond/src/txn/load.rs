@@ -25,13 +25,12 @@ impl Txns {
         let tree = Tree::create(store, id)?;
         let stream = self.stream_of(txn);
         let version = Version { txn: stream.owner(), undo_at: stream.end() };
-        store.log.make_room()?;
-        let root = store.pool.fetch(tree.root)?.write();
+        let root = store.pool.fetch(tree.root)?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool)?;
+        let root = mtr.add(root.write());
         let change = RowChange::Insert { flags: 0, value: &[] };
         let op = RowOp { slot: 0, tree: id, key: &[], version, change };
         stream.append_row(&op);
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
-        let root = mtr.add(root);
         mtr.apply(root, &PageOp::Row(op));
         mtr.commit();
         Ok(BulkBuilder::begin(tree))

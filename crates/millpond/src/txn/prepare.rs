@@ -11,8 +11,8 @@ use super::prepared::Prepared;
 use super::system::{Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::{Owner, Using, Wait};
-use crate::log::KeptRoom;
 use crate::log::group::Record;
+use crate::log::{KeptRoom, Room};
 use crate::mvcc::TxnState;
 use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry};
 use base::{Lsn, TreeId};
@@ -80,10 +80,18 @@ impl Txns {
     }
 
     /// Commits a held transaction, which its coordinator perhaps has on record, with a bookmark if
-    /// there is a `mark`. With room kept for the records it waits for nothing.
-    pub(crate) fn commit_held(&self, txn: &Txn, xid: &[u8], on_record: OnRecord, mark: Option<&[u8]>) -> Lsn {
+    /// there is a `mark`. As room is kept for the records, it waits for nothing.
+    pub(crate) fn commit_held(
+        &self,
+        txn: &Txn,
+        xid: &[u8],
+        on_record: OnRecord,
+        mark: Option<&[u8]>,
+        room: &KeptRoom,
+    ) -> Lsn {
         let owner = self.owner(txn);
-        let lsn = self.decide(owner, &self.stream_of_prepared(owner, txn.stream()), on_record, mark);
+        let stream = self.stream_of_prepared(owner, txn.stream());
+        let lsn = self.decide(owner, &stream, on_record, mark, Room::Kept(room));
         self.prepared.remove(xid);
         lsn
     }
@@ -117,10 +125,10 @@ impl Txns {
 
     /// Commits a prepared transaction. The caller makes the returned LSN durable.
     pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
+        let room = Room::Lent(self.store.log.credit()?);
         let found = self.prepared.claim(xid)?;
         let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
-        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere, None);
+        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere, None, room);
         self.prepared.remove(xid);
         Ok(lsn)
     }

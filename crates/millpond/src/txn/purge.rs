@@ -327,20 +327,27 @@ impl Txns {
     /// Removes the row of `key` if it is a delete mark that all snapshots see.
     fn purge_row(&self, tree: TreeId, key: &[u8], horizon: Lsn) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
-        self.store.log.make_room()?;
-        let page = tree.leaf_write(&self.store, key, 0)?;
-        let leaf = Leaf::new(&page);
-        let Ok(slot) = leaf.search(key) else { return Ok(()) };
-        let row = leaf.row(slot);
-        let view = self.view(Lsn::MAX, TxnId::NONE);
-        if row.flags & DELETED == 0 || !view.seen_by_all(row.version.txn, horizon) {
-            return Ok(());
-        }
-        let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
-        let held = mtr.add(page);
-        mtr.apply(held, &PageOp::Remove { slot });
-        let small = is_small(mtr.page(held));
-        mtr.commit();
+        let small = loop {
+            self.store.log.make_room()?;
+            let page = tree.leaf_write(&self.store, key, 0)?;
+            let leaf = Leaf::new(&page);
+            let Ok(slot) = leaf.search(key) else { return Ok(()) };
+            let row = leaf.row(slot);
+            let view = self.view(Lsn::MAX, TxnId::NONE);
+            if row.flags & DELETED == 0 || !view.seen_by_all(row.version.txn, horizon) {
+                return Ok(());
+            }
+            let Some(mut mtr) = Mtr::try_begin(&self.store.log, &self.store.pool) else {
+                drop(page);
+                self.store.log.await_credit()?;
+                continue;
+            };
+            let held = mtr.add(page);
+            mtr.apply(held, &PageOp::Remove { slot });
+            let small = is_small(mtr.page(held));
+            mtr.commit();
+            break small;
+        };
         if small {
             tree.try_merge(&self.store, key)?;
         }

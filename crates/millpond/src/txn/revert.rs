@@ -181,10 +181,14 @@ impl Txns {
                     PageOp::Restore { slot, version, flags, front, back, middle }
                 }
             };
+            let Some(mut mtr) = Mtr::try_begin(&self.store.log, &self.store.pool) else {
+                drop(page);
+                self.store.log.await_credit()?;
+                continue;
+            };
             if let Some(keeps_locks) = keeps_locks {
                 self.locks.keep_written(keeps_locks, tree.id, key).map_err(denied)?;
             }
-            let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);
             mtr.apply(held, &op);
             mtr.commit();

@@ -286,7 +286,10 @@ impl Txns {
                         room = key.len() + needed;
                         continue;
                     }
-                    self.apply_write(write, stream, page, place)?;
+                    if !self.apply_write(write, stream, page, place)? {
+                        self.store.log.await_credit()?;
+                        continue;
+                    }
                     owner.add_work(1);
                     return Ok(Wrote::Done { replaced });
                 }
@@ -344,6 +347,7 @@ impl Txns {
     }
 
     /// Appends the undo record of a change and applies the change to the page, with its redo.
+    /// Returns false, and has done nothing, if the log has no room now.
     #[inline]
     fn apply_write(
         &self,
@@ -351,15 +355,15 @@ impl Txns {
         stream: &Stream,
         page: PageWrite<'_>,
         place: Result<u16, u16>,
-    ) -> Result {
+    ) -> Result<bool> {
         let RowWrite { tree, key, image, .. } = *write;
+        let Some(mut mtr) = Mtr::try_begin(&self.store.log, &self.store.pool) else { return Ok(false) };
         if image.is_some() && !planted(Bug::ClearedForEver) {
             self.cleared.cut(tree.id, key);
         }
         let undo = stream.begin_row();
         undo.check_room()?;
         let version = undo.version();
-        let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
         let held = mtr.add(page);
         let leaf = Leaf::new(mtr.page(held));
         let plan = decide(image, place.ok().map(|slot| leaf.row(slot)));
@@ -370,7 +374,7 @@ impl Txns {
         undo.append(&op);
         mtr.apply(held, &PageOp::Row(op));
         mtr.commit();
-        Ok(())
+        Ok(true)
     }
 }
 

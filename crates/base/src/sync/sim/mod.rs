@@ -32,7 +32,7 @@ pub use failure::Failure;
 pub use options::WorldOptions;
 pub(super) use primitives::number_in_world;
 pub use primitives::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, pause, point,
-    simulated_us, spawn, spin, world_flags,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wait_for_latch,
+    futex_wake, pause, point, simulated_us, spawn, spin, world_flags,
 };
 pub use run::{Run, run};

@@ -3,6 +3,7 @@
 use super::run::start;
 use super::world::{BlockedOn, SimThread, WakeReason, World, current};
 use crate::sync::atomic::AtomicU32;
+use crate::sync::held::holds_no_latch;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
@@ -130,6 +131,7 @@ impl Condvar {
     /// notification.
     #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        holds_no_latch();
         match current() {
             None => self.inner.wait(guard.inner.as_mut().expect("held")),
             Some(current) => drop(self.wait_in(&current, guard, None, Location::caller())),
@@ -139,6 +141,7 @@ impl Condvar {
     /// As [`Condvar::wait`], for at most `timeout`. Returns true if the time has passed.
     #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        holds_no_latch();
         match current() {
             None => self.inner.wait_for(guard.inner.as_mut().expect("held"), timeout).timed_out(),
             Some(current) => {
@@ -203,9 +206,22 @@ fn spurious(world: &World) -> bool {
     world.live().rng.one_in(SPURIOUS_ONE_IN)
 }
 
-/// Waits while `*word == expected`, at most `timeout`. May return early; callers loop.
+/// Waits while `*word == expected`, at most `timeout`. May return early; callers loop. REQUIRES: no
+/// page latch is held.
 #[track_caller]
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    holds_no_latch();
+    wait_on(word, expected, timeout);
+}
+
+/// As [`futex_wait`], for a thread that waits for a page latch and may hold others.
+#[track_caller]
+pub fn futex_wait_for_latch(word: &AtomicU32, expected: u32) {
+    wait_on(word, expected, None);
+}
+
+#[track_caller]
+fn wait_on(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     if let Some(SimThread { world, me }) = current() {
         let at = Location::caller();
         world.step(me, at);
@@ -263,6 +279,7 @@ impl<T> JoinHandle<T> {
     /// Waits for the thread's end. Returns its panic as `Err`.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
+        holds_no_latch();
         if let (Some(thread), Some(SimThread { world, me })) = (self.simulated, current()) {
             world.step(me, Location::caller());
             while !world.is_finished(thread.me) {

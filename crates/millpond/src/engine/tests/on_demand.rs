@@ -345,8 +345,9 @@ fn the_rest_of_the_redo_from_before_a_page_was_made_anew_is_not_needed() {
     flush_root();
     put(&engine, other, 0, b"held", b"back").unwrap();
     put(&engine, tree, 3, b"key", b"third").unwrap();
-    let mut mtr = Mtr::begin(&engine.store.log, &engine.store.pool);
-    let slot = mtr.add(engine.store.pool.fetch(tree.root).unwrap().write());
+    let root = engine.store.pool.fetch(tree.root).unwrap();
+    let mut mtr = Mtr::begin(&engine.store.log, &engine.store.pool).unwrap();
+    let slot = mtr.add(root.write());
     let head = NodeHead { tree: tree.id, level: 0, right: PageNo::NONE, low: &[], high: &[] };
     mtr.apply(slot, &PageOp::Init { head, body: &[] });
     mtr.commit();

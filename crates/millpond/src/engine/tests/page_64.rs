@@ -49,7 +49,7 @@ fn set_up(disk: &MemDisk) -> Engine {
         store.log.make_room().unwrap();
         let holder = store.pool.hold_frames().unwrap();
         let frame = holder.reserve_frame().unwrap();
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let mut mtr = Mtr::try_begin(&store.log, &store.pool).unwrap();
         let slot = mtr.add(store.pool.create(page, frame));
         let head = NodeHead { tree: TREE, level: 0, right: PageNo::NONE, low: &[], high: &[] };
         mtr.apply(slot, &PageOp::Init { head, body: &[] });
@@ -66,7 +66,7 @@ fn change(engine: &Engine, page: PageNo) -> Lsn {
     let store = &engine.store;
     store.log.make_room().unwrap();
     let page = store.pool.fetch(page).unwrap().write();
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let mut mtr = Mtr::try_begin(&store.log, &store.pool).unwrap();
     let slot = mtr.add(page);
     let version = Version { txn: TxnId(1), undo_at: 0 };
     let change = RowChange::Insert { flags: 0, value: b"new" };

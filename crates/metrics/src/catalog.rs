@@ -151,7 +151,7 @@ catalog! {
     CheckpointAgeTarget "checkpoint_age_target" Bytes Gauge "Checkpoint age that cleaning aims at.";
     CheckpointAgeSoft "checkpoint_age_soft" Bytes Gauge "Checkpoint age above which new operations are delayed.";
     RedoCapacityBytes "redo_capacity_bytes" Bytes Gauge "Redo that the log's segments may hold.";
-    RedoHelpfulBytes "redo_helpful_bytes" Bytes Gauge "The longest log that saves page writes worth it; one that follows a recovery target is no longer.";
+    RedoHelpfulBytes "redo_helpful_bytes" Bytes Gauge "The greatest useful length of the log: a longer one would hardly save page writes. A capacity that follows from a recovery target is at most this.";
     RedoRate "redo_rate" BytesPerSecond Gauge "Smoothed rate at which redo is written.";
     ReplayRate "replay_rate" BytesPerSecond Gauge "Measured rate at which recovery replays redo; sizes the capacity.";
 

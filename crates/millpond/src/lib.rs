@@ -138,11 +138,11 @@
 //! # Processes made by `fork`
 //!
 //! A database belongs to the process that opened it. In a child of that process, until it runs
-//! another program, each call gives [`Error::Forked`] and does nothing; what returns no `Result`
-//! changes nothing and has only counters to tell. Handles may be dropped there: the memory stays
-//! as it is, and the parent's files and locks are not touched. The call of `fork` must not be made
-//! from inside a call of this crate, such as the closure of a scan. A child inherits the lock of
-//! the directory. So if the parent is killed, the database is [in use](Error::InUse) until its
+//! another program, each call gives [`Error::Forked`] and does nothing. A call that returns no
+//! `Result` changes nothing, and returns only counters. Handles may be dropped there: the memory
+//! stays as it is, and the parent's files and locks are not touched. The call of `fork` must not be
+//! made from inside a call of this crate, such as the closure of a scan. A child inherits the lock
+//! of the directory. So if the parent is killed, the database is [in use](Error::InUse) until its
 //! children have ended or run another program.
 //!
 //! # What a crash leaves
@@ -151,8 +151,8 @@
 //! was acknowledged with [`Durability::Sync`], and all or nothing of every other transaction. Open
 //! transactions are rolled back, [prepared](Transaction::prepare) ones wait for their decision, and
 //! a table that was being loaded does not exist. The program has nothing else to do. Opening reads
-//! the end of the log and not the pages: from then on a page gets the redo that it lacks when it is
-//! needed, and all of them get it beside the program's calls, within about
+//! the end of the log and not the pages. From then on a page that lacks redo gets it when the
+//! program needs the page. All other pages get their redo beside the program's calls, within about
 //! [`Options::recovery_target`].
 //!
 //! After the first failed write or sync no commit is acknowledged any more: calls return
@@ -163,8 +163,8 @@
 //! `SIGXFSZ`, which ends a program that does not ignore it. In a program that ignores it the call
 //! returns [`Error::DiskFull`].
 //!
-//! A database has a few dozen files open, or more if the process may (`ulimit -n`). A program that
-//! is there for its database asks for more with [`Options::own_process`].
+//! A database has a few dozen files open, or more if the process may (`ulimit -n`). A program whose
+//! main purpose is its database raises this limit with [`Options::own_process`].
 //!
 //! # Tuning
 //!

@@ -3,9 +3,9 @@
 //! is open, and after a crash. The format is [`metrics::recording`].
 //!
 //! Nothing is synced: a killed process leaves all of it, a power cut may take the last half minute.
-//! A failure (a full disk) stops the recorder for a minute and is counted; nothing else notices it.
-//! So its file is not behind the latch of the first failure ([`vfs::fail_stop`]), and the recorder
-//! goes on when the database is poisoned.
+//! A failure, such as a full disk, is counted and stops the recorder for a minute, and stops
+//! nothing else. So the recorder's file is not part of the fail-stop disk ([`vfs::fail_stop`]), and
+//! the recorder goes on when the database is poisoned.
 
 use crate::error::{Error, Result};
 use metrics::recording::{Moment, Recording, Unreadable, Writer};

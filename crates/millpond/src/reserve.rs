@@ -1,5 +1,5 @@
-//! The disk reserve: space that is kept for hardening undo, which a full disk must not stop because
-//! without it the checkpoint cannot move.
+//! The disk reserve: space that is kept for hardening undo. A full disk must not stop hardening,
+//! because the checkpoint cannot move without it.
 //!
 //! The reserve is a file of zeros beside the undo files. When a write of undo finds the disk full,
 //! the reserve is *spent*: the file is removed, and its space is free for the write. The reserve

@@ -9,16 +9,16 @@
 //!  +-------------+----------+---------+----------------+----------+-----
 //! ```
 //! A group has as many extents as one map page describes. The first extent of each group belongs to
-//! no tree. It holds the map page and, behind it, the pages that name the owners of single pages,
-//! which are made when they are needed. They are cached and evicted like all other pages. A caller
-//! that changes one pins it before it latches anything ([`PinnedMap`]), so a mini-transaction can
-//! latch it without waiting for I/O.
+//! no tree. It holds the map page and, behind it, the pages of owners, which name the owners of
+//! single pages and are made when they are needed. All of these are cached and evicted like other
+//! pages. A caller that changes one of them pins it before it latches anything ([`PinnedMap`]), so
+//! a mini-transaction can latch it without waiting for I/O.
 //!
 //! An extent belongs to one tree, or it is shared: then each of its pages may belong to a different
 //! small tree (Fi5).
 //!
-//! Pages are *reserved* before anything is latched. That may grow the file, if the thread that
-//! grows it ahead of need (Fi4) is too slow, and may find the disk full. Taking a reserved page
+//! Pages are *reserved* before anything is latched. A reservation grows the file if the thread that
+//! grows it ahead of need (Fi4) is too slow; then it may find the disk full. Taking a reserved page
 //! inside a mini-transaction only sets a bit.
 
 mod extent_set;

@@ -1,7 +1,7 @@
-//! The longest log that helps. A longer log saves page writes: a page that changes again before its
-//! redo must go is written once for all its changes. But once the log is a few times as long as the
-//! pages that change, page writes are a small part of all writes, and more log would only take disk
-//! space and time of recovery.
+//! The greatest useful length of the log. A longer log saves page writes: if a page changes several
+//! times before the checkpoint must pass its redo, it is written once for all of these changes. But
+//! if the log is already a few times as long as the pages that change, page writes are a small part
+//! of all writes. More log would then only take disk space, and time of recovery.
 
 /// A log of so many times the bytes of the dirty pages is long enough. With a working set of W
 /// bytes and a log that is cleaned at two thirds of its size, pages write W twice (copy and place)
@@ -11,8 +11,8 @@ const TIMES_DIRTY: u64 = 4;
 /// A log of this size costs nobody anything, bytes.
 const ALWAYS: u64 = 256 << 20;
 
-/// The log gets shorter if less than half of it has helped for so long. A pause between two bursts
-/// does not remove files that the next burst would make again.
+/// The log gets shorter if less than half of its length was useful for so long. So a pause between
+/// two bursts does not remove files that the next burst would make again.
 const LOWER_AFTER_US: u64 = 60_000_000;
 
 /// Follows the dirty pages.
@@ -30,8 +30,8 @@ impl HelpfulLog {
         HelpfulLog { bytes: ALWAYS, low: None }
     }
 
-    /// Takes a measurement: pages of so many bytes are dirty now. Returns the longest log that
-    /// helps, bytes.
+    /// Takes a measurement: pages of so many bytes are dirty now. Returns the greatest useful
+    /// length of the log, bytes.
     pub fn update(&mut self, now_us: u64, dirty_bytes: u64) -> u64 {
         let wanted = dirty_bytes.saturating_mul(TIMES_DIRTY).max(ALWAYS);
         if wanted >= self.bytes / 2 {

@@ -11,9 +11,9 @@
 //!   two cores. A thread is active until it has not asked for a turn for a while: it has committed,
 //!   or waits for a lock. After two seconds it makes room in any case.
 //! - While replay runs, turns take a part of the cores' time only. Each of the first transactions
-//!   needs many turns, so there is a stock of time at the beginning; half of it is for the first
-//!   thread. A turn takes the time that its thread is on a core: while it waits for the device, or
-//!   for a core, it takes nothing from replay.
+//!   needs many turns, so there is a stock of time at the beginning. Two thirds of it are for the
+//!   first thread. A turn takes the time that its thread is on a core: while it waits for the
+//!   device, or for a core, it takes nothing from replay.
 
 /// Threads that are active at a time, for each core.
 const ACTIVE_A_CORE: usize = 8;
@@ -25,7 +25,7 @@ const ACTIVE_US: u64 = 2_000_000;
 /// The time that turns may take before their part counts, microseconds: the pages of two or three
 /// transactions. All times of turns here are times on a core.
 const STOCK_US: f64 = 300_000.0;
-/// So much of it is for the first thread alone, microseconds.
+/// The part of the stock that is for the first thread alone, microseconds.
 const FIRST_US: f64 = 200_000.0;
 /// The time by which turns may exceed their part, microseconds. A page whose changes take longer
 /// than that does not keep the others waiting for all of it.

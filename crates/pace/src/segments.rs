@@ -84,10 +84,10 @@ pub enum SegmentStep {
 /// `replaying`: some of it is of the last run.
 ///
 /// Growth begins when three eighths are in use, four beside replay, long before admission delays a
-/// writer, and goes by an eighth at a time. A shrinking log stays half as large again as the redo
-/// that is still needed, so that it stops no writer: cleaning lowers the age, and the number of
-/// files follows. (Cleaning for the new size brings the age below 0.57 of it, so the log does reach
-/// the new size.)
+/// writer, and goes by an eighth at a time. A shrinking log stays a third larger than the redo that
+/// is still needed, so that it stops no writer: cleaning lowers the age, and the number of files
+/// follows. (Cleaning for the new size brings the age below three quarters of it, so the log does
+/// reach the new size.)
 #[must_use]
 pub fn step(have: u64, most: u64, age: u64, segment: u64, replaying: bool) -> SegmentStep {
     let least = most.min(least(age, segment));

@@ -123,7 +123,8 @@ pub trait Disk: Send + Sync + Debug {
     fn is_ephemeral(&self) -> bool {
         false
     }
-    /// Raises how many file descriptors the process may have, as far as that helps and is allowed.
+    /// Raises the number of file descriptors that the process may have: not beyond what the engine
+    /// can use, and not beyond what is allowed.
     fn raise_descriptors(&self) {}
     /// Returns how many file descriptors the process may have; `None` if there is no limit.
     fn descriptors(&self) -> Option<usize> {

@@ -147,7 +147,7 @@ impl LogSizes {
 }
 
 /// Returns the line below a run with a recovery target: the redo capacity at its end, and the
-/// longest log that the dirty pages call for.
+/// greatest useful length of a log for so many dirty pages.
 fn capacity_line(capacity_bytes: f64, helpful_bytes: f64) -> String {
     let (capacity, helpful) = (show_size(capacity_bytes), show_size(helpful_bytes));
     format!("{:>18} redo capacity {capacity}, the dirty pages call for {helpful}", "at the end:")

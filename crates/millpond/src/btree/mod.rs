@@ -10,8 +10,8 @@
 //! 3. A page is reached only from a latched parent, from a latched left sibling, or as the root,
 //!    whose number never changes (Tr3). So no thread waits for a page that is being freed, and no
 //!    descent reaches a freed page. A thread's copy of the root and a guess at the leaf are
-//!    shortcuts. The page that they name is used only if, once latched, it proves to be the page
-//!    that the descent would have found.
+//!    shortcuts. Each names a page. The thread latches this page, and uses it only if it is the
+//!    page that the descent would have found.
 //! 4. A split is complete as soon as the left page names its right sibling (the B-link). The
 //!    separator in the parent is a shortcut that is posted later (Tr2). A writer that had to go
 //!    right posts it; a reader only goes right.

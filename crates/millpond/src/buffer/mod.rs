@@ -1,5 +1,4 @@
-//! The buffer pool: pages in memory. It reads the `pages` file and never writes
-//! it.
+//! The buffer pool: pages in memory. It reads the `pages` file and never writes this file.
 //!
 //! Access rules:
 //!

@@ -18,7 +18,8 @@ pub(super) struct Capacity {
     target: Mutex<Option<Duration>>,
     /// Whether there is a target.
     follows_target: AtomicBool,
-    /// The longest log that helps, bytes. It counts while the size follows from a target.
+    /// The greatest useful length of the log, bytes ([`pace::helpful_log`]). It counts while the
+    /// size follows from a target.
     helpful: AtomicU64,
     /// Where the log of the last run ended, and how much redo it held. Until the checkpoint has
     /// passed that end, the log may be this much longer, so that writers do not wait because of
@@ -58,7 +59,7 @@ impl Capacity {
         self.configured.load(Ordering::Relaxed)
     }
 
-    /// Sets the longest log that helps, bytes.
+    /// Sets the greatest useful length of the log, bytes.
     pub(super) fn set_helpful(&self, bytes: u64) {
         self.helpful.store(bytes, Ordering::Relaxed);
     }

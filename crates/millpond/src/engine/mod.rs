@@ -1,12 +1,12 @@
 //! The page engine of an open database, and its background threads ([`roster`]). [`mod@open`] says
 //! how it is opened.
 //!
-//! Each part of it is a type of its own: who decides which pages are written ([`cleaner`]) and who
-//! writes them ([`writers`]), the checkpoint ([`checkpoints`]), the size of the log ([`log_size`]),
-//! space on a full disk ([`disk_space`]), replay ([`replaying`]), purge ([`purging`]), history
-//! ([`history_keeping`]), growth of the file ([`growth`]), what can be changed while the database
-//! is open ([`switches`]), and the figures ([`figures`], [`recording`]). [`parts`] puts them
-//! together, [`core`] is the engine that has them.
+//! Each part of it is a type of its own: the choice of pages to write ([`cleaner`]), the threads
+//! that write them ([`writers`]), the checkpoint ([`checkpoints`]), the size of the log
+//! ([`log_size`]), space on a full disk ([`disk_space`]), replay ([`replaying`]), purge
+//! ([`purging`]), history ([`history_keeping`]), growth of the file ([`growth`]), what can be
+//! changed while the database is open ([`switches`]), and the figures ([`figures`], [`recording`]).
+//! [`parts`] puts the parts together, and [`core`] is the engine that owns them.
 
 mod admission;
 mod adopt;

@@ -6,7 +6,7 @@
 //! readers, waits, and implicit locks for which a transaction waits. Such a lock is *materialised*:
 //! entered in its writer's name, so that the queue shows which transaction waits for which.
 //!
-//! What a serializable transaction has scanned it locks as ranges of keys, in [`ranges`].
+//! A serializable transaction locks the ranges of keys that it has scanned, in [`ranges`].
 //!
 //! **The latch rule.** Every call that may add a request for a row (`enqueue`, `claim`,
 //! `wait_for_writer`) is made under the latch of the leaf that covers the key: exclusive for a
@@ -17,8 +17,8 @@
 //!
 //! **Order of mutexes:** a shard of queues or of ranges, then an owner. A thread that breaks
 //! deadlocks takes the mutex `breaking` before both. Under these mutexes a thread waits for nothing
-//! else; the observer of waits is called ([`observe`]). A transaction that is granted a lock is
-//! woken after they are released.
+//! else, but it calls the observer of waits ([`observe`]). A transaction that is granted a lock is
+//! woken after these mutexes are released.
 //!
 //! The result depends only on the order of calls and on the seed: queues are vectors, maps are
 //! ordered or hash from the seed.

@@ -4,11 +4,11 @@
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
 //! decides which thread leads a flush, and `write` writes it; `flush_state` is what they share,
 //! under the mutex of the log. `bounded` flushes for commits that do not wait, by their
-//! `deadlines`; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
-//! the latest flushes. `room` is taken in the buffer for groups that must not wait. `segment`
-//! keeps the files; `unsynced` is one for commits that are not synced and `outlive` the process.
-//! `block` and `group` are the formats. `reader` scans after a crash and decides where the log
-//! ends; `ahead` reads for it.
+//! `deadlines`. `waiters` lists the threads and tasks that wait for a flush, and `completed` keeps
+//! the results of the latest flushes. `room` is taken in the buffer for groups that must not wait.
+//! `segment` keeps the segment files. `unsynced` is the file for commits that are not synced, and `outlive`
+//! copies these commits into it. `block` and `group` are the formats. `reader` scans the log after
+//! a crash and decides where it ends; `ahead` reads the segments for the scan.
 
 mod ahead;
 pub(crate) mod block;

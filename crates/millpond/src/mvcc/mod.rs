@@ -8,11 +8,12 @@
 //!
 //! **How a commit becomes visible** (Un2). The committer sets its slot to `Committing`, reserves
 //! its commit LSN in the log, then sets the slot to that LSN. A snapshot is the log's reservation
-//! point, read when the snapshot is drawn; it sees exactly the commits below it. A reader that
-//! finds `Active` can rely on it: if that transaction commits later, its commit LSN lies at or
-//! above every snapshot drawn before the look. A reader that finds `Committing` waits the few
-//! instructions until the LSN is known. So three orders are one: the order of commits, the order of
-//! commit LSNs, and the order in which snapshots see commits.
+//! point, read when the snapshot is drawn. The snapshot sees exactly the commits below this point.
+//! A reader that finds `Active` can rely on it: if that transaction commits later, its commit LSN
+//! lies at or above every snapshot that was drawn before the reader looked at the slot. A reader
+//! that finds `Committing` waits for the few instructions until the LSN is known. So three orders
+//! are the same: the order of commits, the order of commit LSNs, and the order in which snapshots
+//! see commits.
 
 pub(crate) mod cleared;
 pub(crate) mod purge;

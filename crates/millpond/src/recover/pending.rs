@@ -104,7 +104,8 @@ impl Pending {
         self.pages.lock().table.done(page);
     }
 
-    /// Whether the page lacks redo, or replay may be about to read it. A "no" lasts.
+    /// Returns whether the page lacks redo, or replay may be about to read it. Once this is false
+    /// for a page, it stays false.
     pub(crate) fn is_pending(&self, page: PageNo) -> bool {
         let pages = self.pages.lock();
         pages.table.last(page).is_some()

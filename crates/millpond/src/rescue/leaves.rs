@@ -1,5 +1,6 @@
-//! Which leaf speaks for which keys. In a sound tree the leaves divide the keys among them. In a
-//! damaged one they may overlap, because one is older than its neighbours, or leave a gap.
+//! Chooses for each key the leaf from which it is taken. In a sound tree the leaves divide the keys
+//! among them. In a damaged one they may overlap, because one is older than its neighbours, or
+//! leave a gap.
 
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;

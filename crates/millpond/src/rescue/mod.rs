@@ -1,10 +1,11 @@
 //! [`rescue()`]: copies what can be read of a database that does not recover into a new one.
 //!
 //! Recovery gives the database back as it was, or refuses: it never guesses. A rescue is for what
-//! recovery refuses. It reads the log with holes ([`log`]), keeps pages that lack changes
-//! ([`pages`]), finds the leaves of a tree without its inner pages ([`tables`]), lets the newest
-//! complete leaf speak for each key ([`leaves`]), and takes back versions that were not committed
-//! ([`versions`]). Whatever it cannot read, or not for certain, it names ([`problem`]).
+//! recovery refuses. It reads a log that has holes ([`log`]), keeps pages that lack changes
+//! ([`pages`]), finds the leaves of a tree without its inner pages ([`tables`]), takes each key
+//! from the newest complete leaf that covers it ([`leaves`]), and takes back versions that were not
+//! committed ([`versions`]). It names everything that it cannot read, or cannot read for certain
+//! ([`problem`]).
 
 mod leaves;
 mod log;

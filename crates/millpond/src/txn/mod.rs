@@ -3,19 +3,21 @@
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database.
 //!
-//! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
-//!   the range itself as a [`locking_scan`] says, where a [`lock_cursor`] stands, [`load`] fills a
-//!   new tree.
-//! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
-//!   marks; [`leaf_cache`] saves descents; [`own_snapshot`] is a transaction's snapshot,
-//!   [`overtaken`] finds out what it has changed beyond it.
-//! - [`end`] commits and rolls back, [`prepare`] prepares and decides what is [`prepared`];
-//!   [`decided`] knows which commits a coordinator has on record. [`revert`] restores older
-//!   versions; [`reverts`] knows of which transactions. [`purge`] removes what no reader can see.
-//!   [`release`] gives back the pages of dropped trees. These ask for [`admission`] to the log, and
-//!   put into [`quarantine`] what they cannot do now.
-//! - [`bookmark`] is what a program keeps with its last commit. [`log_record`] logs records that
-//!   change no page.
+//! - [`mod@write`] changes a row, and [`lock`] locks one. [`lock_range`] locks the rows of a range,
+//!   and the range itself, from the position of a [`lock_cursor`] on; a [`locking_scan`] says how.
+//!   [`load`] fills a new tree.
+//! - [`read`] reads one row and [`scan`] many. [`marks`] notes where scans find nothing but delete
+//!   marks. [`leaf_cache`] saves descents. [`own_snapshot`] is a transaction's snapshot;
+//!   [`overtaken`] finds out where the transaction has changed rows that are newer than this
+//!   snapshot.
+//! - [`end`] commits and rolls back. [`prepare`] prepares transactions and decides [`prepared`]
+//!   ones; [`decided`] knows which commits a coordinator has on record. [`revert`] restores older
+//!   versions; [`reverts`] lists the transactions whose versions are to be reverted. [`purge`]
+//!   removes what no reader can see. [`release`] gives back the pages of dropped trees. Revert,
+//!   purge and release ask for [`admission`] to the log, and put work that they cannot do now into
+//!   [`quarantine`].
+//! - [`bookmark`] is the bytes that a program keeps with its last commit. [`log_record`] logs
+//!   records that change no page.
 //! - [`counters`] are the counters of tables, from which rows get their numbers. [`tree_ids`] gives
 //!   tables their trees' ids.
 //! - [`shown`] is what others may see of a transaction.

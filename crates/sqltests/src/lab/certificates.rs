@@ -1,4 +1,4 @@
-//! Certificates: makes them, and a good one convinces the program and no other.
+//! Certificates: makes them, and checks that the program accepts a good one and refuses all others.
 
 use super::place::{Lab, start};
 use super::runs::refused;
@@ -49,7 +49,7 @@ pub(super) fn verified(lab: &Lab<'_>) -> Result<(), String> {
         };
         let trusted = format!("?ca={}", file("authority.pem"));
         expect("a good certificate", &output(&mut age("localhost", &trusted))?, "checkpoint age")?;
-        let doubt = "does not convince";
+        let doubt = "is not accepted";
         let unknown = format!("?ca={}", file("other.pem"));
         expect("another authority", &refused(&mut age("localhost", &unknown))?.1, doubt)?;
         expect("no authority", &refused(&mut age("localhost", "?tls=verify"))?.1, doubt)?;

@@ -99,7 +99,7 @@ fn judge(error: &mysql::Error, login: &Login) -> Trouble {
     };
     let doubt = |error: &dyn fmt::Display| Trouble::Refused {
         code: 0,
-        why: format!("the certificate of {place} does not convince: {error}"),
+        why: format!("the certificate of {place} is not accepted: {error}"),
     };
     match error {
         error if error.to_string().contains(CERTIFICATE) => match error {
@@ -204,14 +204,14 @@ mod tests {
 
     /// A server with a wrong certificate counted as one that is not there and may come back.
     #[test]
-    fn a_certificate_that_does_not_convince_is_a_refusal() {
+    fn a_certificate_that_is_not_accepted_is_a_refusal() {
         let fault = std::io::Error::new(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer");
         let Trouble::Refused { why, .. } = judge(&mysql::Error::IoError(fault), &login(None)) else {
             panic!()
         };
         assert_eq!(
             why,
-            "the certificate of db:3306 does not convince: invalid peer certificate: UnknownIssuer"
+            "the certificate of db:3306 is not accepted: invalid peer certificate: UnknownIssuer"
         );
     }
 

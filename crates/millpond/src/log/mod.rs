@@ -6,9 +6,9 @@
 //! under the mutex of the log. `bounded` flushes for commits that do not wait, by their
 //! `deadlines`. `waiters` lists the threads and tasks that wait for a flush, and `completed` keeps
 //! the results of the latest flushes. `room` is taken in the buffer for groups that must not wait.
-//! `segment` keeps the segment files. `unsynced` is the file for commits that are not synced, and `outlive`
-//! copies these commits into it. `block` and `group` are the formats. `reader` scans the log after
-//! a crash and decides where it ends; `ahead` reads the segments for the scan.
+//! `segment` keeps the segment files. `unsynced` is the file for commits that are not synced, and
+//! `outlive` copies these commits into it. `block` and `group` are the formats. `reader` scans the
+//! log after a crash and decides where it ends; `ahead` reads the segments for the scan.
 
 mod ahead;
 pub(crate) mod block;

@@ -11,6 +11,13 @@ mod group {
     pub(super) const GROUP_BYTES_MAX: usize = 96 << 10;
 }
 
+/// What the ring needs of the room that is taken.
+mod room {
+    pub(super) fn spared_of(capacity: u64) -> u64 {
+        capacity / 2
+    }
+}
+
 use crate::model::model;
 use base::Lsn;
 use loom::sync::Arc;

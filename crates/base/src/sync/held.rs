@@ -1,7 +1,7 @@
 //! How many page latches the calling thread holds. A thread that holds one waits for nothing but
 //! another latch or a mutex (INV-9): every other wait, and every operation on a file, checks that.
 //!
-//! Counted where [`VERIFY`](crate::check::VERIFY) is on: in tests and in the simulator. Room in the
+//! Counted where [`VERIFY`] is on: in tests and in the simulator. Room in the
 //! log buffer that was taken for a change counts as a latch, because others wait for it too.
 
 use crate::check::VERIFY;

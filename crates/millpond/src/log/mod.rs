@@ -220,7 +220,14 @@ impl Log {
 
     /// As [`Log::try_credit`]; waits. An error if the log has failed. REQUIRES: the caller holds no
     /// latch.
+    #[inline]
     pub(crate) fn credit(&self) -> Result<Credit<'_>> {
+        holds_no_latch();
+        self.try_credit().map_or_else(|| self.credit_later(), Ok)
+    }
+
+    #[cold]
+    fn credit_later(&self) -> Result<Credit<'_>> {
         let mut turn = 0;
         loop {
             self.make_room()?;

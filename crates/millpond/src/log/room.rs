@@ -142,8 +142,14 @@ impl TakenRoom {
     /// seen after this.
     #[inline]
     pub(super) fn credit(&self) -> Option<Credit<'_>> {
-        let own = thread_number();
-        (0..STRIPES).map(|n| (own + n) % STRIPES).find_map(|stripe| self.credit_of(stripe))
+        let own = thread_number() % STRIPES;
+        self.credit_of(own).or_else(|| self.credit_after(own))
+    }
+
+    /// Takes a credit of another stripe.
+    #[cold]
+    fn credit_after(&self, own: usize) -> Option<Credit<'_>> {
+        (1..STRIPES).find_map(|n| self.credit_of((own + n) % STRIPES))
     }
 
     #[inline]

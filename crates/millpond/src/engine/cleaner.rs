@@ -11,7 +11,6 @@ use super::page_orders::{OldestOrder, VictimsOrder, Written};
 use super::writers::PageWriters;
 use crate::error::{Error, Poison, Result};
 use crate::store::Store;
-use crate::txn::Txns;
 use base::Lsn;
 use metrics::{Force, M};
 use pace::active_threads::ActiveThreads;
@@ -49,7 +48,6 @@ struct Observed {
 #[derive(Clone)]
 pub(super) struct CleanerParts {
     pub(super) store: Arc<Store>,
-    pub(super) txns: Arc<Txns>,
     pub(super) checkpoints: Arc<Checkpoints>,
     pub(super) writers: Arc<PageWriters>,
     pub(super) log_size: Arc<LogSize>,
@@ -235,7 +233,6 @@ impl Cleaner {
             self.seen.slices.iter().map(|(_, pages)| pages).sum(),
         );
         self.parts.admission.set_clean_rate(clean_bytes_per_s);
-        self.parts.admission.set_next_id(self.parts.txns.status.next());
         let marks = self.parts.log_size.update_marks(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);

@@ -51,12 +51,9 @@ mod switches;
 mod sync_existing;
 #[cfg(test)]
 pub(crate) mod tests;
-mod undo_admission;
-mod undo_slice;
 mod waiters;
 mod writers;
 
-pub(crate) use admission::Admission;
 pub(crate) use calls::{ActiveCall, ActiveCalls};
 pub(crate) use core::Engine;
 pub(crate) use paths::Paths;

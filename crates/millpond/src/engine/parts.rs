@@ -112,7 +112,6 @@ impl Parts {
             }),
             cleaner: CleanerParts {
                 store: Arc::clone(store),
-                txns: Arc::clone(txns),
                 checkpoints,
                 writers,
                 log_size,

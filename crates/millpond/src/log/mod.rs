@@ -33,7 +33,7 @@ mod write;
 pub(crate) mod tests;
 
 use crate::context::Context;
-use crate::error::{Poison, Result};
+use crate::error::{Error, Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, holds_no_latch, spin};
@@ -160,6 +160,14 @@ impl Log {
     /// Returns where the next group will start. A snapshot takes this as its LSN.
     pub(crate) fn reserved_lsn(&self) -> Lsn {
         self.ring.reserved()
+    }
+
+    /// An error if so little of the log's positions is left that no write may begin.
+    pub(crate) fn check_writable(&self) -> Result {
+        if self.reserved_lsn() >= LAST_WRITE {
+            return Err(Error::Limit { what: format!("the log is near its last position, {LAST_WRITE}") });
+        }
+        Ok(())
     }
 
     /// Returns the end of the contiguous prefix of groups that are wholly in the log buffer.

@@ -23,7 +23,7 @@ impl Txns {
     pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<BulkBuilder> {
         let store = &self.store;
         let tree = Tree::create(store, id)?;
-        let stream = self.stream_of(txn);
+        let stream = self.stream_of(txn)?;
         let version = Version { txn: stream.owner(), undo_at: stream.end() };
         let root = store.pool.fetch(tree.root)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool)?;
@@ -56,7 +56,7 @@ impl Txns {
         }
         let tree = bulk.tree().id;
         refuse_long(value.len())?;
-        let stream = self.stream_of(txn);
+        let stream = self.stream_of(txn)?;
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(UndoEntry::Chain { tree, head });
             Version { txn: stream.owner(), undo_at }

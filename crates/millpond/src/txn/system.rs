@@ -16,6 +16,7 @@ use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
 use crate::mvcc::purge::EndedTxn;
+use crate::mvcc::status::check_writer;
 use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
@@ -289,10 +290,15 @@ impl Txns {
         })
     }
 
-    /// Returns the transaction's undo stream; begins it if it has none.
-    pub(super) fn stream_of<'t>(&self, txn: &'t Txn) -> &'t Arc<Stream> {
+    /// Returns the transaction's undo stream; begins it if it has none. `Limit` if too few ids are
+    /// left for transactions that write.
+    pub(super) fn stream_of<'t>(&self, txn: &'t Txn) -> Result<&'t Arc<Stream>> {
+        if let Some(stream) = txn.stream.get() {
+            return Ok(stream);
+        }
         let id = self.owner(txn).txn();
-        txn.stream.get_or_init(|| self.streams.begin(id))
+        check_writer(id)?;
+        Ok(txn.stream.get_or_init(|| self.streams.begin(id)))
     }
 
     /// Draws a snapshot of the present state.

@@ -202,7 +202,7 @@ impl Txns {
             return Ok(Wrote::Nothing);
         }
         let newly_locked = owner.has_new_lock();
-        let stream = self.stream_of(txn);
+        let stream = self.stream_of(txn)?;
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(UndoEntry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
@@ -266,7 +266,7 @@ impl Txns {
         let owner = self.owner(txn);
         let mut room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
         self.room_for_undo()?;
-        let stream = self.stream_of(txn);
+        let stream = self.stream_of(txn)?;
         loop {
             self.store.log.make_room()?;
             let (page, place) = tree.leaf_write_cached(&self.store, guess, key, room)?;

@@ -4,6 +4,8 @@
 use super::{DIR, fresh, open, options, rows, try_open};
 use crate::db::Db;
 use crate::error::Error;
+use crate::mvcc::status::LAST_WRITER;
+use base::TxnId;
 use std::ops::ControlFlow;
 use std::path::Path;
 use vfs::Vfs;
@@ -224,4 +226,25 @@ fn the_longest_key_of_each_page_size() {
         db.bulk_load("loaded", [(&fits, b"v")]).unwrap();
         assert!(db.check().unwrap().is_clean());
     }
+}
+
+/// A transaction that only locks what it reads still gets an id, and those with lower ids go on.
+#[test]
+fn with_the_last_ids_no_transaction_begins_to_write() {
+    let (disk, db, t) = fresh();
+    db.core.engine.txns.status.skip_to(TxnId(LAST_WRITER.0 - 1));
+    let mut last = db.begin().unwrap();
+    last.put(&t, b"a", b"1").unwrap();
+    let mut later = db.begin().unwrap();
+    assert_eq!(later.get_for_update(&t, b"b").unwrap(), None);
+    let error = later.put(&t, b"b", b"2").unwrap_err();
+    assert!(matches!(&error, Error::Limit { what } if what.contains("ids")), "{error}");
+    last.put(&t, b"c", b"3").unwrap();
+    last.commit().unwrap();
+    later.commit().unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    assert_eq!(super::all(&db, "t").len(), 2);
+    let t = db.open_table("t").unwrap();
+    assert!(matches!(db.begin().unwrap().put(&t, b"d", b"4"), Err(Error::Limit { .. })));
 }

@@ -1,12 +1,10 @@
 //! Admission for rollback and purge, which have limits of their own. The rule is
 //! `pace::undo_admission`.
 
-use super::Admission;
-use super::admission::Asker;
+use super::{Admission, Asker};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
-use base::sync::atomic::Ordering;
 use metrics::M;
 use pace::undo_admission::{UndoDecision, UndoView, decide, pause_us, retry_mark};
 
@@ -17,7 +15,7 @@ impl UndoAdmission for Admission {
             return Ok(true);
         }
         let may = self.undo_above(redo_bytes, wait)?;
-        self.undo_grants.fetch_add(1, Ordering::Relaxed);
+        self.full.count_undo_grant();
         Ok(may)
     }
 }
@@ -27,7 +25,7 @@ impl Admission {
     fn undo_above(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool> {
         if wait == UndoWait::NoWait {
             // Also while the database closes: transactions that are open then are rolled back.
-            self.check_poison()?;
+            self.gate.check_poison()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
         // No caller waits for background work, so closing lets it continue until its threads end.
@@ -48,7 +46,7 @@ impl Admission {
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
                     self.wake_cleaner();
-                    self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s), asker);
+                    self.sleep(pause_us(self.marks.clean_rate(self.clock.now_us())), asker);
                     self.slice.begin();
                 }
                 UndoDecision::Wait => {

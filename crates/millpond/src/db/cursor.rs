@@ -64,6 +64,22 @@ pub enum Seek<'k> {
 #[derive(Debug)]
 pub struct Cursor {
     table: Table,
+    how: Reading,
+    run: Run,
+    /// The key of the present row; without one, the place between rows where the cursor is.
+    key: Vec<u8>,
+    /// The value of the present row, if it is not in the run.
+    value: Vec<u8>,
+    present: Present,
+    /// The present row is not locked, because another transaction has it.
+    peeked: bool,
+    /// `key` is the key of a row of the run.
+    key_in_run: bool,
+}
+
+/// How the program wants rows to be read.
+#[derive(Clone, Debug)]
+struct Reading {
     /// Rows have keys from here on, and below `upper`.
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
@@ -75,16 +91,6 @@ pub struct Cursor {
     view: CursorView,
     /// Rows that the first run copies.
     first_run: u16,
-    run: Run,
-    /// The key of the present row; without one, the place between rows where the cursor is.
-    key: Vec<u8>,
-    /// The value of the present row, if it is not in the run.
-    value: Vec<u8>,
-    present: Present,
-    /// The present row is not locked, because another transaction has it.
-    peeked: bool,
-    /// `key` is the key of a row of the run.
-    key_in_run: bool,
 }
 
 /// By what the plain reads of a cursor see rows.
@@ -164,13 +170,15 @@ impl Cursor {
     pub fn new(table: &Table) -> Cursor {
         Cursor {
             table: table.clone(),
-            lower: Vec::new(),
-            upper: None,
-            lock: None,
-            wait: LockWait::Wait,
-            peeks: false,
-            view: CursorView::Transaction,
-            first_run: FIRST_RUN,
+            how: Reading {
+                lower: Vec::new(),
+                upper: None,
+                lock: None,
+                wait: LockWait::Wait,
+                peeks: false,
+                view: CursorView::Transaction,
+                first_run: FIRST_RUN,
+            },
             run: Run::default(),
             key: Vec::new(),
             value: Vec::new(),
@@ -182,13 +190,13 @@ impl Cursor {
 
     /// Returns a cursor for plain reads of the rows that this one has, by another view.
     pub(super) fn with_view(&self, view: CursorView) -> Cursor {
-        let (lower, upper) = (self.lower.clone(), self.upper.clone());
-        Cursor { lower, upper, view, first_run: self.first_run, ..Cursor::new(&self.table) }
+        let how = Reading { lock: None, wait: LockWait::Wait, peeks: false, view, ..self.how.clone() };
+        Cursor { how, ..Cursor::new(&self.table) }
     }
 
     /// Returns the cursor's table, and whether its reads lock rows.
     pub(super) fn reads(&self) -> (&Table, bool) {
-        (&self.table, self.lock.is_some())
+        (&self.table, self.how.lock.is_some())
     }
 
     /// Returns whether the cursor has been placed.
@@ -201,14 +209,14 @@ impl Cursor {
         self.reset();
         let bounds = half_open(owned_bound(range.start_bound()), owned_bound(range.end_bound()));
         // No key lies below the empty one.
-        (self.lower, self.upper) = bounds.unwrap_or_else(|| (Vec::new(), Some(Vec::new())));
+        (self.how.lower, self.how.upper) = bounds.unwrap_or_else(|| (Vec::new(), Some(Vec::new())));
     }
 
     /// Sets the lock that the cursor takes on each row that it returns, and what it does if that
     /// lock is not free. Default: none. The present row is lost.
     pub fn set_lock(&mut self, lock: Option<RowLock>, wait: LockWait) {
         self.reset();
-        (self.lock, self.wait) = (lock, wait);
+        (self.how.lock, self.how.wait) = (lock, wait);
     }
 
     /// Sets whether a cursor that locks waits for a row that another transaction has (the default),
@@ -240,7 +248,7 @@ impl Cursor {
     /// ```
     pub fn set_peeks(&mut self, peeks: bool) {
         self.reset();
-        self.peeks = peeks;
+        self.how.peeks = peeks;
     }
 
     /// Returns whether the present row is shown as it was last committed, and is not locked, see
@@ -252,7 +260,7 @@ impl Cursor {
 
     /// Tells the cursor about how many rows will be read after a seek. A hint: more can be read.
     pub fn expect_rows(&mut self, rows: usize) {
-        self.first_run = u16::try_from(rows.max(1)).unwrap_or(u16::MAX);
+        self.how.first_run = u16::try_from(rows.max(1)).unwrap_or(u16::MAX);
     }
 
     /// Forgets the place and the copied rows.
@@ -274,22 +282,22 @@ impl Cursor {
             Seek::After(key) => (after(key), false),
             Seek::AtOrBefore(key) => (after(key), true),
             Seek::Before(key) => (key.to_vec(), true),
-            Seek::First => (self.lower.clone(), false),
+            Seek::First => (self.how.lower.clone(), false),
             Seek::Last => (Vec::new(), true),
         };
         let part = match backward {
-            false => Part { from: key.max(self.lower.clone()), to: self.upper.clone(), backward },
+            false => Part { from: key.max(self.how.lower.clone()), to: self.how.upper.clone(), backward },
             true => {
                 let end = (to != Seek::Last).then_some(key);
-                let to = match (end, &self.upper) {
+                let to = match (end, &self.how.upper) {
                     (Some(end), Some(upper)) => Some(end.min(upper.clone())),
                     (end, upper) => end.or_else(|| upper.clone()),
                 };
-                Part { from: self.lower.clone(), to, backward }
+                Part { from: self.how.lower.clone(), to, backward }
             }
         };
         self.key.clone_from(if backward { part.to.as_ref().unwrap_or(&part.from) } else { &part.from });
-        (self.run.most, self.run.ahead, self.run.locked) = (self.first_run, LockAhead::default(), false);
+        (self.run.most, self.run.ahead, self.run.locked) = (self.how.first_run, LockAhead::default(), false);
         (self.run.scan_start, self.run.progress) = (ScanStart::default(), Progress::default());
         let Some(_held) = self.fill(tx, backward, Some(part))? else { return Ok(None) };
         self.show_first(tx)?;
@@ -370,13 +378,13 @@ impl Cursor {
                 }
                 let Some(boundary) = self.run.next.take() else { return Ok(None) };
                 part = Some(match backward {
-                    false => Part { from: boundary, to: self.upper.clone(), backward },
-                    true => Part { from: self.lower.clone(), to: Some(boundary), backward },
+                    false => Part { from: boundary, to: self.how.upper.clone(), backward },
+                    true => Part { from: self.how.lower.clone(), to: Some(boundary), backward },
                 });
             }
             let part = part.take().unwrap_or_else(|| match backward {
-                false => Part { from: after(&self.key), to: self.upper.clone(), backward },
-                true => Part { from: self.lower.clone(), to: Some(self.key.clone()), backward },
+                false => Part { from: after(&self.key), to: self.how.upper.clone(), backward },
+                true => Part { from: self.how.lower.clone(), to: Some(self.key.clone()), backward },
             });
             if part.to.as_ref().is_some_and(|to| *to <= part.from) {
                 // The bounds enclose no key: an empty run, at the end.
@@ -389,7 +397,7 @@ impl Cursor {
 
     /// Keeps the run if the transaction has changed only rows of other tables since it was copied.
     fn pass_other_writes(&mut self, tx: &Transaction) {
-        if self.view == CursorView::Transaction
+        if self.how.view == CursorView::Transaction
             && let Some(stamp) = &mut self.run.stamp
             && tx.last_write(self.table.entry.tree.id) <= stamp.writes
         {
@@ -471,9 +479,9 @@ impl Cursor {
 
     /// Returns the locks that the cursor takes; none for a plain read by a snapshot.
     fn locks(&self, tx: &Transaction) -> Option<ScanLocks> {
-        match self.lock {
+        match self.how.lock {
             Some(lock) => {
-                let range = tx.options.locks_gaps() && self.wait != LockWait::SkipLocked;
+                let range = tx.options.locks_gaps() && self.how.wait != LockWait::SkipLocked;
                 Some(ScanLocks { rows: Some(lock.mode()), range })
             }
             None => tx.locks_reads().then_some(ScanLocks { rows: None, range: true }),
@@ -483,11 +491,11 @@ impl Cursor {
     fn fetch_plain(&mut self, tx: &Transaction, part: &Part) -> Result<Option<Snapshot>> {
         let (_inside, tree) = tx.enter_to_read(&self.table)?;
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
-        let (snapshot_lsn, held) = match self.view {
+        let (snapshot_lsn, held) = match self.how.view {
             CursorView::Transaction | CursorView::Snapshot => tx.read_position(),
             CursorView::Present => (txns.present_lsn_of(tx.txn()), None),
         };
-        let own = match self.view {
+        let own = match self.how.view {
             CursorView::Transaction | CursorView::Present => tx.txn().id(),
             CursorView::Snapshot => TxnId::NONE,
         };
@@ -509,12 +517,12 @@ impl Cursor {
     }
 
     fn fetch_locked(&mut self, tx: &Transaction, part: &Part, locks: ScanLocks) -> Result {
-        if self.lock.is_some() {
+        if self.how.lock.is_some() {
             tx.writable()?;
         }
         let (_inside, tree) = tx.enter_to_read(&self.table)?;
-        let peeks = self.peeks && self.wait == LockWait::Wait && !locks.range;
-        let rules = tx.rules_with(if peeks { LockWait::SkipLocked } else { self.wait });
+        let peeks = self.how.peeks && self.how.wait == LockWait::Wait && !locks.range;
+        let rules = tx.rules_with(if peeks { LockWait::SkipLocked } else { self.how.wait });
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
         if run.locked {
             run.ahead.note_shown(run.at);

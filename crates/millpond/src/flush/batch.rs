@@ -50,11 +50,7 @@ pub(crate) struct Flusher {
     pool: Arc<Pool>,
     file: Arc<dyn File>,
     path: PathBuf,
-    /// Where copies are written. A batch that begins after a change uses the new one.
-    doublewrite: Mutex<Arc<Doublewrite>>,
-    batch_pages: usize,
-    /// Whether copies are written there.
-    protecting: AtomicBool,
+    copies: Copies,
     areas: Areas,
     /// Which neighbours InnoDB's law writes; `None` under Millpond's.
     neighbours: Neighbours,
@@ -62,6 +58,23 @@ pub(crate) struct Flusher {
     choosing: Mutex<()>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
+}
+
+/// The copies of pages that are written before the pages.
+#[derive(Debug)]
+struct Copies {
+    /// Where they are written. A batch that begins after a change uses the new one.
+    doublewrite: Mutex<Arc<Doublewrite>>,
+    /// How many pages one batch may hold.
+    slots: usize,
+    /// Whether they are written.
+    wanted: AtomicBool,
+}
+
+impl Copies {
+    fn doublewrite(&self) -> Arc<Doublewrite> {
+        Arc::clone(&self.doublewrite.lock())
+    }
 }
 
 impl Flusher {
@@ -75,17 +88,16 @@ impl Flusher {
         options: &Options,
     ) -> Flusher {
         let Context { vfs, metrics, poison } = context.clone();
-        let batch_pages = doublewrite.slots();
-        let areas = Areas::new(AREAS, batch_pages * pool.page_bytes());
+        let slots = doublewrite.slots();
+        let areas = Areas::new(AREAS, slots * pool.page_bytes());
+        let wanted = AtomicBool::new(!options.doublewrite.is_off());
         Flusher {
             vfs,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             file,
             path,
-            doublewrite: Mutex::new(Arc::new(doublewrite)),
-            batch_pages,
-            protecting: AtomicBool::new(!options.doublewrite.is_off()),
+            copies: Copies { doublewrite: Mutex::new(Arc::new(doublewrite)), slots, wanted },
             areas,
             neighbours: options.experiments.law.neighbours(),
             choosing: Mutex::new(()),
@@ -98,7 +110,7 @@ impl Flusher {
     /// was written without a copy is synced in place if `protecting`. REQUIRES: only one thread is
     /// in this call. Before copies are left out, the root says so (INV-31).
     pub(crate) fn set_protecting(&self, protecting: bool) {
-        self.protecting.store(protecting, Ordering::Release);
+        self.copies.wanted.store(protecting, Ordering::Release);
         if protecting {
             self.areas.await_all(AREAS);
         }
@@ -108,14 +120,14 @@ impl Flusher {
     /// copy in the one before is needed any more: its pages are synced in place. REQUIRES: only one
     /// thread is in this call or in [`Flusher::set_protecting`]; the root names both.
     pub(crate) fn move_doublewrite(&self, doublewrite: Doublewrite) {
-        base::check!(doublewrite.slots() == self.batch_pages, "a batch would not fit");
-        *self.doublewrite.lock() = Arc::new(doublewrite);
+        base::check!(doublewrite.slots() == self.copies.slots, "a batch would not fit");
+        *self.copies.doublewrite.lock() = Arc::new(doublewrite);
         self.areas.await_all(AREAS);
     }
 
     /// Returns how many pages one batch may hold.
     pub(crate) fn batch_pages(&self) -> usize {
-        self.batch_pages
+        self.copies.slots
     }
 
     /// Writes the pages that `choose` returns and their dirty neighbours, in the order given, until
@@ -232,12 +244,11 @@ impl Flusher {
         let each = pages.len().div_ceil(halves).max(1);
         // After the area was taken, see `set_protecting`. Of the pages of a load redo has no
         // content: a torn one could not even be made anew.
-        let protect = is_load || self.protecting.load(Ordering::Acquire);
+        let protect = is_load || self.copies.wanted.load(Ordering::Acquire);
         let mut ios = 0;
         for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
             if protect && !planted(Bug::NoDoublewrite) {
-                let doublewrite = Arc::clone(&self.doublewrite.lock());
-                doublewrite.protect(area, images, self.waiting())?;
+                self.copies.doublewrite().protect(area, images, self.waiting())?;
             }
             ios += self.write_in_place(pages, images)?;
         }

@@ -61,8 +61,6 @@ pub(crate) struct Rebuild {
     /// their stream here.
     recent: Vec<Option<Arc<Stream>>>,
     undo_memory: Option<UndoMemory>,
-    /// The most undo that was in memory between two calls of [`Rebuild::make_room`], bytes.
-    memory_most: u64,
     /// The LSN of the last record.
     at: Lsn,
 }
@@ -91,6 +89,8 @@ struct UndoMemory {
     journal: Journal,
     /// Bytes.
     memory: u64,
+    /// The most that was in memory between two calls of [`Rebuild::make_room`], bytes.
+    most: u64,
     /// Bytes that were written to files.
     spilled: u64,
     /// Committed transactions that were written to history batches, to be purged.
@@ -112,7 +112,6 @@ impl Rebuild {
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
             undo_memory: None,
-            memory_most: 0,
             at: Lsn::ZERO,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
@@ -121,15 +120,15 @@ impl Rebuild {
 
     /// Limits the undo in memory to about `memory` bytes; see [`Rebuild::make_room`].
     pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
-        self.undo_memory = Some(UndoMemory { journal, memory, spilled: 0, moved: Vec::new() });
+        self.undo_memory = Some(UndoMemory { journal, memory, most: 0, spilled: 0, moved: Vec::new() });
         self
     }
 
     /// Moves undo to files if there is too much in memory. To be called every few hundred kilobytes
     /// of log. If the disk is full the undo stays in memory, because the database must open.
     pub(crate) fn make_room(&mut self) -> Result {
-        self.memory_most = self.memory_most.max(self.streams.bytes());
-        let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
+        let Some(UndoMemory { memory, most, .. }) = &mut self.undo_memory else { return Ok(()) };
+        *most = self.streams.bytes().max(*most);
         // A quarter is kept for the undo of the log until the next call. Undo moves to files until
         // only half of the memory is used.
         if self.streams.bytes() <= *memory - *memory / 4 {
@@ -154,7 +153,7 @@ impl Rebuild {
 
     /// Returns the most undo that was in memory, bytes.
     pub(crate) fn memory_most(&self) -> u64 {
-        self.memory_most
+        self.undo_memory.as_ref().map_or(0, |undo| undo.most)
     }
 
     /// Moves the committed transactions to history batches, to be purged from there. Very many

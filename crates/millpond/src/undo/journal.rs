@@ -117,9 +117,26 @@ pub(crate) struct Journal {
     retired: Vec<u32>,
     /// Memory for the next batches.
     buffer: Vec<u8>,
-    /// The disk reserve that a checkpoint may spend, and whether a checkpoint is writing.
+    reserve: ReserveUse,
+}
+
+/// The disk reserve, as far as the journal uses it.
+#[derive(Debug, Default)]
+struct ReserveUse {
     reserve: Option<Arc<Reserve>>,
+    /// A checkpoint is writing, which may spend it.
     spends: bool,
+}
+
+impl ReserveUse {
+    /// Gives the space of the reserve back to the disk. Returns whether it did.
+    fn spend(&self) -> bool {
+        self.spends && self.reserve.as_ref().is_some_and(|reserve| reserve.spend())
+    }
+
+    fn is_spent(&self) -> bool {
+        self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held())
+    }
 }
 
 fn file_name(number: u32) -> String {
@@ -153,8 +170,7 @@ impl Journal {
             next: behind(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
             buffer: Vec::new(),
-            reserve: None,
-            spends: false,
+            reserve: ReserveUse::default(),
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
@@ -179,19 +195,19 @@ impl Journal {
 
     /// Sets the reserve, which has the space that a checkpoint must have on a full disk.
     pub(crate) fn set_reserve(&mut self, reserve: Arc<Reserve>) {
-        self.reserve = Some(reserve);
+        self.reserve.reserve = Some(reserve);
     }
 
     /// Says whether the next writes are those of a checkpoint, which may spend the reserve. For all
     /// others a full disk is an error.
     pub(crate) fn may_spend_reserve(&mut self, spends: bool) {
-        self.spends = spends;
+        self.reserve.spends = spends;
     }
 
     /// Writes at the end of a file.
     fn grow(&self, file: &dyn File, bytes: &[u8], at: u64, path: &Path) -> Result {
         let written = match file.write_at(bytes, at).map_err(|e| Error::io("write", path, e)) {
-            Err(Error::DiskFull { .. }) if self.spend() => {
+            Err(Error::DiskFull { .. }) if self.reserve.spend() => {
                 file.write_at(bytes, at).map_err(|e| Error::io("write", path, e))
             }
             written => written,
@@ -202,10 +218,6 @@ impl Journal {
     /// Returns an error that may pass, and poisons the database with any other.
     fn answer_or_poison(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.poison.set(error) }
-    }
-
-    fn spend(&self) -> bool {
-        self.spends && self.reserve.as_ref().is_some_and(|reserve| reserve.spend())
     }
 
     /// Opens the history batches that a checkpoint's list names, for their purge.
@@ -402,7 +414,7 @@ impl Journal {
     /// directory. On a full disk its space is needed.
     fn is_idle(&self, number: u32, kept: &JournalFile) -> bool {
         let grows = self.current.contains(&Some(number)) && kept.len < KEPT_BYTES;
-        kept.is_unused() && (!grows || self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held()))
+        kept.is_unused() && (!grows || self.reserve.is_spent())
     }
 
     /// Removes the files that the previous root named and this one does not. REQUIRES: this root is

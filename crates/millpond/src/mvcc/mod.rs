@@ -4,7 +4,7 @@
 //! states of transactions. [`visible`] is the visibility rule, as pure functions. [`version`] walks
 //! back to older versions. [`snapshot`] lists the snapshots (read views) that are held. [`purge`]
 //! is the queue of committed transactions whose undo a snapshot may still need. [`cleared`] lists
-//! ranges of keys that hold nothing but delete marks.
+//! ranges of keys that hold nothing but delete marks. [`writer`] refuses the last ids.
 //!
 //! **How a commit becomes visible** (Un2). The committer sets its slot to `Committing`, reserves
 //! its commit LSN in the log, then sets the slot to that LSN. A snapshot is the log's reservation
@@ -21,6 +21,7 @@ pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod version;
 pub(crate) mod visible;
+pub(crate) mod writer;
 
 pub(crate) use cleared::ClearedRanges;
 pub(crate) use purge::PurgeQueue;

@@ -18,25 +18,11 @@
 //! again only after the ring's lower end has passed its id, and a reader looks at that end once
 //! more after reading the slot.
 
-use crate::error::{Error, Result};
 use base::sharded::shards;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, point, spin};
 use base::{Lsn, Sharded, TxnId};
 use std::collections::BTreeMap;
-
-/// Transaction ids have 48 bits. From this id on no transaction may begin to write. About 10^12 ids
-/// are left for transactions that only lock what they read.
-pub(crate) const LAST_WRITER: TxnId = TxnId((1 << 48) - (1 << 40));
-
-/// An error if the transaction may not begin to write.
-pub(crate) fn check_writer(txn: TxnId) -> Result {
-    if txn < LAST_WRITER {
-        return Ok(());
-    }
-    let what = "281 million million transactions have written, as many as there are ids for";
-    Err(Error::Limit { what: what.into() })
-}
 
 /// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
 use crate::mvcc::purge::EndedTxn;
-use crate::mvcc::status::check_writer;
+use crate::mvcc::writer::check_writer;
 use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
 use crate::store::Store;

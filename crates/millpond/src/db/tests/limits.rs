@@ -4,7 +4,7 @@
 use super::{DIR, fresh, open, options, rows, try_open};
 use crate::db::Db;
 use crate::error::Error;
-use crate::mvcc::status::LAST_WRITER;
+use crate::mvcc::writer::LAST_WRITER;
 use base::TxnId;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -32,7 +32,7 @@ pub(crate) fn models() {
         let threads = [0, 1].map(|me: usize| {
             let (ring, copied) = (Arc::clone(&ring), Arc::clone(&copied));
             spawn(move || {
-                let range = ring.reserve(10 + me, Lsn(0)).expect("there is room");
+                let range = ring.reserve(10 + me).expect("there is room");
                 let (start, end) = (range.start, range.end);
                 ring.copy(&range, &vec![me as u8; 10 + me]);
                 copied[me].store(start.0, Ordering::Relaxed);
@@ -54,7 +54,7 @@ pub(crate) fn models() {
     model("ring: a seal among writers, with reused slots", 2, || {
         let ring = Arc::new(Ring::new(64, Lsn(0)));
         for _ in 0..7 {
-            let range = ring.reserve(1, Lsn(0)).expect("there is room");
+            let range = ring.reserve(1).expect("there is room");
             ring.copy(&range, &[1]);
             ring.publish(range);
         }
@@ -62,13 +62,13 @@ pub(crate) fn models() {
             let ring = Arc::clone(&ring);
             spawn(move || {
                 for _ in 0..2 {
-                    let range = ring.reserve(5, Lsn(0)).expect("there is room");
+                    let range = ring.reserve(5).expect("there is room");
                     ring.copy(&range, &[2; 5]);
                     ring.publish(range);
                 }
             })
         };
-        let seal = ring.seal(Lsn(0)).expect("there is room");
+        let seal = ring.seal().expect("there is room");
         assert_eq!(seal.end, block::block_start(1));
         writer.join().unwrap();
         assert_eq!(ring.published(), ring.reserved());

@@ -58,8 +58,8 @@ fn planted_mistakes_are_found() {
 }
 
 /// It takes a kill soon after an opening that itself followed a kill. The life after it finds the
-/// bug, which may be another one than the last. One seed in some hundreds has it, so many are tried;
-/// the test of the engine in `engine/tests/on_demand.rs` builds the state without luck.
+/// bug, which may be another one than the last. One seed in some hundreds has it, so many are
+/// tried; the test of the engine in `engine/tests/on_demand.rs` builds the state without luck.
 #[test]
 fn a_page_that_was_made_anew_beside_replay_is_found() {
     let done = explore_with(Bug::AnewUnseen.flag(), find("lives"), 8_000);

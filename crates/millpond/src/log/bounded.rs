@@ -244,7 +244,7 @@ mod tests {
         let dir = LogDir::new("bounded-slow");
         let mut log = dir.log(start());
         with_log_thread(&mut log, |log| {
-            let slow = log.ring.reserve(16, Lsn(0)).unwrap();
+            let slow = log.ring.reserve(16).unwrap();
             let lsn = commit(log, 1, 100);
             log.flush_soon(SyncReason::Commit);
             for _ in 0..1000 {

@@ -229,7 +229,7 @@ impl Log {
             return None;
         }
         if !state.in_flight.is_empty() || should_seal(&self.view(state, 1)) {
-            if let Some(seal) = self.ring.seal(self.durable_lsn()) {
+            if let Some(seal) = self.ring.seal() {
                 self.metrics.add(M::RedoPadBytes, seal.pad);
                 return Some((seal.end, seal.used));
             }

@@ -215,7 +215,7 @@ impl Log {
     /// Whether [`Log::make_room`] would return at once.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.ring.spares(self.durable_lsn())
+        self.ring.spares()
     }
 
     /// Takes room for a group of at most [`room::CREDIT_BYTES`], without waiting. If there is none,
@@ -324,10 +324,10 @@ impl Log {
             if self.poison.is_set() {
                 return None;
             }
-            if let Some(range) = self.ring.reserve_spared(n, self.durable_lsn()) {
+            if let Some(range) = self.ring.reserve_spared(n) {
                 return Some(range);
             }
-            base::check!(self.ring.has_spared(n, self.durable_lsn()), "the room in the log is gone");
+            base::check!(self.ring.has_spared(n), "the room in the log is gone");
             // All slots are taken by threads that only copy their groups.
             spin(&mut turn);
         }
@@ -344,7 +344,7 @@ impl Log {
             if self.poison.is_set() {
                 return None;
             }
-            if let Some(range) = self.ring.reserve(n, self.durable_lsn()) {
+            if let Some(range) = self.ring.reserve(n) {
                 return Some(range);
             }
             let published = self.ring.published();

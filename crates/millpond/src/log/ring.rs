@@ -90,11 +90,19 @@ pub(super) struct Ring {
     blocks: u64,
     /// So many positions before the end are for those who have taken room.
     spared: u64,
+    /// How far ranges may reach. The block that holds the durable position must stay in memory as a
+    /// whole, because it may be rewritten.
+    limit: AtomicU64,
     /// A durable position, not far behind: every mark that can be read lies at or above it.
     base: AtomicU64,
     reserved: AtomicU64,
     published: AtomicU64,
     slots: Box<[AtomicU64]>,
+}
+
+/// Returns how far ranges of a ring of `blocks` blocks may reach if all below `durable` is durable.
+fn limit_of(durable: Lsn, blocks: u64) -> u64 {
+    block_start(block_of(durable) + blocks).0
 }
 
 impl Ring {
@@ -107,6 +115,7 @@ impl Ring {
             memory: AlignedBuf::zeroed(blocks * BLOCK_BYTES),
             blocks: blocks as u64,
             spared: spared_of((blocks * PAYLOAD_BYTES) as u64),
+            limit: AtomicU64::new(limit_of(start, blocks as u64)),
             base: AtomicU64::new(start.0),
             reserved: AtomicU64::new(first),
             published: AtomicU64::new(first),
@@ -137,34 +146,36 @@ impl Ring {
         self.advance().lsn
     }
 
-    /// Moves the base when it has fallen far behind. REQUIRES: one thread at a time; everything
-    /// below `durable` is published.
+    /// Gives the room below `durable` free for ranges. Moves the base when it has fallen far
+    /// behind. REQUIRES: one thread at a time; everything below `durable` is published, and
+    /// `durable` is not less than the last one.
     pub(super) fn follow(&self, durable: Lsn) {
+        // Release: the flush has read the blocks that are written over.
+        self.limit.store(limit_of(durable, self.blocks), Ordering::Release);
         if durable.0 - self.base.load(Ordering::Relaxed) >= BASE_LAG {
             self.base.store(durable.0, Ordering::Release);
         }
     }
 
-    /// Reserves `n` positions; `None` while the ring has no room for them above `durable`, beside
-    /// what is spared.
-    pub(super) fn reserve(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
-        self.reserve_below(self.common_limit(durable), n)
+    /// Reserves `n` positions; `None` while the ring has no room for them, beside what is spared.
+    pub(super) fn reserve(&self, n: usize) -> Option<ReservedRange> {
+        self.reserve_below(self.common_limit(), n)
     }
 
     /// As [`Ring::reserve`], for a thread that has taken room: then there is some.
-    pub(super) fn reserve_spared(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
-        self.reserve_below(self.limit(durable), n)
+    pub(super) fn reserve_spared(&self, n: usize) -> Option<ReservedRange> {
+        self.reserve_below(self.limit(), n)
     }
 
     /// Whether there is room for all that is spared.
     #[inline]
-    pub(super) fn spares(&self, durable: Lsn) -> bool {
-        self.reserved() <= self.common_limit(durable)
+    pub(super) fn spares(&self) -> bool {
+        self.reserved() <= self.common_limit()
     }
 
     /// Whether there is room for `n` positions, of those that are spared too.
-    pub(super) fn has_spared(&self, n: usize, durable: Lsn) -> bool {
-        self.reserved().plus(n as u64) <= self.limit(durable)
+    pub(super) fn has_spared(&self, n: usize) -> bool {
+        self.reserved().plus(n as u64) <= self.limit()
     }
 
     /// Returns how many positions are left free by those who have taken no room.
@@ -172,6 +183,7 @@ impl Ring {
         self.spared
     }
 
+    #[inline]
     fn reserve_below(&self, limit: Lsn, n: usize) -> Option<ReservedRange> {
         let mut now = self.mark(&self.reserved, Ordering::Acquire);
         loop {
@@ -194,15 +206,15 @@ impl Ring {
         }
     }
 
-    /// Returns how far ranges may reach. The block that holds `durable` must stay in memory as a
-    /// whole, because it may be rewritten.
-    fn limit(&self, durable: Lsn) -> Lsn {
-        block_start(block_of(durable)).plus(self.capacity())
+    #[inline]
+    fn limit(&self) -> Lsn {
+        Lsn(self.limit.load(Ordering::Acquire))
     }
 
     /// Returns how far ranges may reach of those who have taken no room.
-    fn common_limit(&self, durable: Lsn) -> Lsn {
-        Lsn(self.limit(durable).0 - self.spared)
+    #[inline]
+    fn common_limit(&self) -> Lsn {
+        Lsn(self.limit().0 - self.spared)
     }
 
     /// Returns the reservation mark if it is no longer `now`. A stale mark must not be judged: the
@@ -220,8 +232,8 @@ impl Ring {
     }
 
     /// Moves the reservation point to the start of the next block and pads what lies between.
-    /// `None` if there is no room above `durable`.
-    pub(super) fn seal(&self, durable: Lsn) -> Option<Seal> {
+    /// `None` if there is no room.
+    pub(super) fn seal(&self) -> Option<Seal> {
         // SeqCst: a flush that has taken a deadline must see what was reserved before.
         let mut now = self.mark(&self.reserved, Ordering::SeqCst);
         loop {
@@ -230,7 +242,7 @@ impl Ring {
             if pad == 0 {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
-            if end > self.common_limit(durable) || !self.slot_free(now.seq) {
+            if end > self.common_limit() || !self.slot_free(now.seq) {
                 match self.changed_mark(now) {
                     Some(seen) => now = seen,
                     None => return None,
@@ -385,8 +397,8 @@ mod tests {
     #[test]
     fn the_published_prefix_ends_at_the_slowest_copy() {
         let ring = ring();
-        let a = ring.reserve(100, Lsn(0)).unwrap();
-        let b = ring.reserve(50, Lsn(0)).unwrap();
+        let a = ring.reserve(100).unwrap();
+        let b = ring.reserve(50).unwrap();
         assert_eq!((a.start, a.end, b.start, b.end), (Lsn(0), Lsn(100), Lsn(100), Lsn(150)));
         ring.copy(&b, &[2; 50]);
         ring.publish(b);
@@ -403,34 +415,34 @@ mod tests {
     fn the_ring_holds_its_size_above_the_durable_lsn() {
         let ring = ring();
         let mut taken = 0;
-        while let Some(range) = ring.reserve(90 << 10, Lsn(0)) {
+        while let Some(range) = ring.reserve(90 << 10) {
             taken += range.end.since(range.start);
             ring.copy(&range, &vec![7; 90 << 10]);
             ring.publish(range);
         }
         let spared = ring.spared();
         assert!(taken + spared <= ring.capacity() && taken + spared + (90 << 10) > ring.capacity());
-        while !ring.has_spared(90 << 10, Lsn(0)) || ring.spares(Lsn(0)) {
-            let range = ring.reserve_spared(10 << 10, Lsn(0)).unwrap();
+        while !ring.has_spared(90 << 10) || ring.spares() {
+            let range = ring.reserve_spared(10 << 10).unwrap();
             ring.publish(range);
         }
-        assert!(ring.reserve(1, Lsn(0)).is_none());
-        assert!(ring.reserve(90 << 10, Lsn(200 << 10)).is_some());
+        assert!(ring.reserve(1).is_none());
+        ring.follow(Lsn(200 << 10));
+        assert!(ring.reserve(90 << 10).is_some());
     }
 
     #[test]
     fn a_seal_pads_to_the_next_block_and_the_slots_are_reused() {
         let ring = ring();
-        let mut durable = Lsn(0);
         for turn in 0..3 * SLOTS {
-            let range = ring.reserve(10, durable).unwrap();
+            let range = ring.reserve(10).unwrap();
             ring.copy(&range, &[turn as u8; 10]);
             ring.publish(range);
-            let seal = ring.seal(durable).unwrap();
+            let seal = ring.seal().unwrap();
             assert_eq!((seal.used, seal.pad), (10, PAYLOAD_BYTES as u64 - 10));
             assert_eq!(ring.published(), seal.end);
-            assert_eq!(ring.seal(durable).unwrap().pad, 0, "already at a block's start");
-            durable = seal.end;
+            assert_eq!(ring.seal().unwrap().pad, 0, "already at a block's start");
+            ring.follow(seal.end);
         }
     }
 
@@ -441,7 +453,7 @@ mod tests {
         for _ in 0..3 {
             let ring = Ring::new(64, at);
             for turn in 0..2000 {
-                let range = ring.reserve(97, at).unwrap();
+                let range = ring.reserve(97).unwrap();
                 assert_eq!((range.start, range.end), (at, at.plus(97)), "{turn}");
                 assert_eq!((ring.published(), ring.reserved()), (at, range.end));
                 ring.copy(&range, &[turn as u8; 97]);
@@ -449,7 +461,7 @@ mod tests {
                 at = ring.published();
                 ring.follow(at);
             }
-            let seal = ring.seal(at).unwrap();
+            let seal = ring.seal().unwrap();
             assert!(seal.end.0 > LOW_MASK, "it wrapped");
             // Far ahead, as if that much had been written meanwhile.
             at = block_start(block_of(seal.end.plus(LOW_MASK - 40_000)));
@@ -481,7 +493,7 @@ mod tests {
                 let ring = std::sync::Arc::clone(&ring);
                 std::thread::spawn(move || {
                     for n in 1..500usize {
-                        let range = ring.reserve(n % 97 + 1, Lsn(0)).unwrap();
+                        let range = ring.reserve(n % 97 + 1).unwrap();
                         ring.copy(&range, &vec![id + 1; n % 97 + 1]);
                         ring.publish(range);
                     }

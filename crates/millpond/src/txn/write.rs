@@ -268,7 +268,6 @@ impl Txns {
         self.room_for_undo()?;
         let stream = self.stream_of(txn)?;
         loop {
-            self.store.log.make_room()?;
             let (page, place) = tree.leaf_write_cached(&self.store, guess, key, room)?;
             txn.leaf_cache.set(tree, key, page.page_no());
             match self.judge_write(write, Leaf::new(&page), place)? {

@@ -195,6 +195,8 @@ mod recorder;
 
 mod page;
 
+mod page_file;
+
 mod log;
 
 mod buffer;

@@ -36,6 +36,7 @@ use crate::buffer::{FetchHint, Pool};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::map::{self, EXTENT_PAGES, SHARED, extents_per_map};
+use crate::page_file::PageFile;
 use crate::reserve::Reserve;
 use base::codec::Reader;
 use base::sync::atomic::AtomicU64;
@@ -44,13 +45,10 @@ use base::{PageNo, TreeId};
 use metrics::{M, Metrics, SyncReason};
 use state::SpaceState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use vfs::{File, Vfs};
 
 pub(crate) const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
-/// Bytes of one write when the file grows.
-const GROW_WRITE_BYTES: usize = 1 << 20;
 /// The least that one growth writes if a step is as long, bytes.
 const SLICE_BYTES_MIN: u64 = 2 << 20;
 
@@ -66,12 +64,8 @@ pub(crate) const PAGES_MAX: u32 = u32::MAX / EXTENT_PAGES * EXTENT_PAGES;
 /// The parameters of the space map.
 #[derive(Debug)]
 pub(crate) struct SpaceOptions {
-    /// Files and time.
-    pub(crate) vfs: Vfs,
-    /// The `pages` file.
-    pub(crate) file: Arc<dyn File>,
-    /// Its path.
-    pub(crate) path: PathBuf,
+    /// The pages.
+    pub(crate) file: Arc<PageFile>,
     /// The id of the database.
     pub(crate) db_id: u64,
     /// Pages of one step of growth.
@@ -144,7 +138,7 @@ impl Space {
 
     /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
-        &self.options.path
+        self.options.file.path()
     }
 
     /// Creates the first group in an empty file.
@@ -155,8 +149,7 @@ impl Space {
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or
     /// a page.
     pub(crate) fn load(&self) -> Result<TreeId> {
-        let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
-        let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
+        let file_pages = self.options.file.count()?.min(PAGES_MAX);
         let groups = self.read_header()?;
         let group_extents = extents_per_map(self.page_bytes());
         // Checked before memory is allocated for the groups: a damaged header may name far too
@@ -310,8 +303,7 @@ impl Space {
         state.trims += 1;
         drop(state);
         // After a crash the file may be as long as before. Then they are free extents again.
-        let len = u64::from(kept) * self.extent_bytes();
-        self.options.file.set_len(len).map_err(|e| self.poison.set(Error::io("shorten", self.path(), e)))?;
+        self.options.file.shorten(kept * EXTENT_PAGES).map_err(|error| self.poison.set(error))?;
         self.metrics.set(M::FilePages, u64::from(kept * EXTENT_PAGES));
         Ok(())
     }

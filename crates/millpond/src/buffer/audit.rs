@@ -9,6 +9,7 @@ use super::pool::Pool;
 use super::probe::PageProbe;
 use crate::error::{Error, Result};
 use crate::page::header;
+use crate::page_file::unseal;
 
 /// In a pool of so many frames at most all pages are compared.
 const ALL_FRAMES: usize = 256;
@@ -40,12 +41,11 @@ impl Pool {
         }
         let PageProbe::Resident(pin) = self.probe(page) else { return Ok(()) };
         let Some(before) = self.clean_lsn(pin.frame()) else { return Ok(()) };
-        let offset = u64::from(page.0) * self.page_bytes() as u64;
-        if self.file().read_at(image, offset).is_err() {
+        if self.file().read(page, image).is_err() {
             return Ok(());
         }
         let blank = header::is_blank(image);
-        if !blank && header::verify(image, page).is_err() {
+        if !blank && unseal(image, page).is_err() {
             return Ok(());
         }
         let (has, after) = (header::lsn(image), self.clean_lsn(pin.frame()));

@@ -7,7 +7,6 @@
 use base::PageNo;
 use metrics::{Latency, M};
 use pace::read_ahead::Room;
-use vfs::ReadOp;
 
 use super::fetch::LoadingPage;
 use super::pool::{FetchHint, Pool, Stamp};
@@ -102,17 +101,10 @@ impl Pool {
         if batch.is_empty() {
             return true;
         }
-        let page_bytes = self.page_bytes() as u64;
-        let mut reads: Vec<_> = batch
-            .iter_mut()
-            .map(|loading| ReadOp {
-                offset: u64::from(loading.page().0) * page_bytes,
-                bytes: loading.bytes(),
-            })
-            .collect();
-        let count = reads.len() as u64;
+        let count = batch.len() as u64;
         let begun_us = self.clock.now_us();
-        let together = self.file().read_batch(&mut reads).is_ok();
+        let pages = batch.iter_mut().map(|loading| (loading.page(), loading.bytes()));
+        let together = self.file().read_many(pages).is_ok();
         self.metrics.add(M::PageReadsIo, count);
         self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
         together

@@ -11,7 +11,6 @@ use base::PageNo;
 use base::aligned::AlignedBuf;
 use base::sync::{holds_no_latch, latch_released, latch_taken, spin};
 use metrics::{Latency, M};
-use vfs::ReadOp;
 
 use super::frame::{AHEAD, BEHIND, CLAIMED, Exclusive, LOADING, REFERENCED};
 use super::free::FreeFrame;
@@ -21,6 +20,7 @@ use super::probe::PageProbe;
 use super::read_hook::Arrival;
 use crate::error::{Error, Result};
 use crate::page;
+use crate::page_file::accept;
 
 /// The most reads that [`Pool::damaged_in_file`] has in flight.
 const LOOK_BATCH: usize = 64;
@@ -233,9 +233,8 @@ impl Pool {
 
     /// Reads one page.
     pub(super) fn read(&self, loading: &mut LoadingPage<'_>) -> Result {
-        let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
         let begun_us = self.clock.now_us();
-        let read = self.file().read_at(loading.bytes(), offset);
+        let read = self.file().read(loading.page, loading.bytes());
         self.metrics.add(M::PageReadsIo, 1);
         self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
         match read {
@@ -266,18 +265,12 @@ impl Pool {
         let mut damaged = Vec::new();
         for part in pages.chunks(LOOK_BATCH) {
             let part: Vec<PageNo> = part.iter().copied().filter(absent).collect();
-            let offset = |page: &PageNo| u64::from(page.0) * page_bytes as u64;
-            let mut reads: Vec<_> = part
-                .iter()
-                .zip(buffer.chunks_mut(page_bytes))
-                .map(|(page, bytes)| ReadOp { offset: offset(page), bytes })
-                .collect();
-            if !reads.is_empty() {
-                self.file().read_batch(&mut reads).map_err(|e| Error::io("read", self.path(), e))?;
+            let reads = part.iter().copied().zip(buffer.chunks_mut(page_bytes));
+            if !part.is_empty() {
+                self.file().read_many(reads).map_err(|e| Error::io("read", self.path(), e))?;
             }
             for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
-                let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-                match self.hook().after_read(page, bytes, verified).and_then(|arrival| match arrival {
+                match self.arrival(page, bytes).and_then(|arrival| match arrival {
                     Arrival::AsRead => Ok(()),
                     Arrival::Behind => {
                         self.hook().in_turn(&mut || self.hook().catch_up(page, bytes).map(drop))
@@ -325,13 +318,16 @@ impl Pool {
     /// Checks what was read. An error refuses the page.
     fn accept(&self, loading: &mut LoadingPage<'_>) -> Result {
         self.metrics.add(M::PagesRead, 1);
-        let page = loading.page;
-        let bytes = loading.bytes();
-        let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
-        if self.hook().after_read(page, bytes, verified)? == Arrival::Behind {
+        if self.arrival(loading.page, loading.bytes())? == Arrival::Behind {
             self.frames().get(loading.frame).set(BEHIND);
         }
         Ok(())
+    }
+
+    /// Makes a page of the image that was read. An error refuses it.
+    fn arrival(&self, page: PageNo, image: &mut [u8]) -> Result<Arrival> {
+        let verified = accept(image, page);
+        self.hook().after_read(page, image, verified)
     }
 }
 

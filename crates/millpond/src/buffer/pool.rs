@@ -1,14 +1,13 @@
 //! [`Pool`]: what the buffer pool is made of, and what it knows of its frames.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::PageNo;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::Metrics;
-use vfs::{Clock, File};
+use vfs::Clock;
 
 use super::dirty_set::DirtySet;
 use super::frame::{BEHIND, Frames, REFERENCED};
@@ -16,6 +15,7 @@ use super::free_list::FreeFrames;
 use super::page_table::PageTable;
 use super::read_hook::ReadHook;
 use crate::error::{Error, Poison, Result};
+use crate::page_file::PageFile;
 
 /// What a pool is made of.
 #[derive(Debug)]
@@ -24,14 +24,10 @@ pub(crate) struct PoolOptions {
     pub(crate) frames: usize,
     /// How many may fit later, see [`Pool::grow`].
     pub(crate) frames_most: usize,
-    /// Bytes of a page.
-    pub(crate) page_bytes: usize,
     /// Whether scans may read ahead.
     pub(crate) reads_ahead: bool,
-    /// The `pages` file.
-    pub(crate) file: Arc<dyn File>,
-    /// Its name, for errors.
-    pub(crate) path: PathBuf,
+    /// The pages.
+    pub(crate) file: Arc<PageFile>,
     /// Checks pages that were read.
     pub(crate) hook: Box<dyn ReadHook>,
     /// Wakes the cleaner when few frames are free.
@@ -79,8 +75,7 @@ pub(crate) struct Pool {
     pub(super) poison: Arc<Poison>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
-    file: Arc<dyn File>,
-    path: PathBuf,
+    file: Arc<PageFile>,
     hook: Box<dyn ReadHook>,
 }
 
@@ -88,10 +83,10 @@ impl Pool {
     /// Returns an empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let PoolOptions { frames, frames_most, page_bytes, file, path, .. } = options;
+        let PoolOptions { frames, frames_most, file, .. } = options;
         let PoolOptions { reads_ahead, hook, cleaner, poison, metrics, clock, .. } = options;
-        let failed = |e| Error::io("map memory for the pages of", &path, e);
-        let memory = Frames::new(frames, frames_most, page_bytes, &metrics).map_err(failed)?;
+        let failed = |e| Error::io("map memory for the pages of", file.path(), e);
+        let memory = Frames::new(frames, frames_most, file.page_bytes(), &metrics).map_err(failed)?;
         let table = PageTable::new(frames, memory.most()).map_err(failed)?;
         Ok(Pool {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -104,7 +99,6 @@ impl Pool {
             metrics,
             clock,
             file,
-            path,
             hook,
         })
     }
@@ -142,11 +136,11 @@ impl Pool {
     }
 
     pub(super) fn path(&self) -> &std::path::Path {
-        &self.path
+        self.file.path()
     }
 
-    pub(super) fn file(&self) -> &dyn File {
-        &*self.file
+    pub(super) fn file(&self) -> &PageFile {
+        &self.file
     }
 
     pub(super) fn hook(&self) -> &dyn ReadHook {

@@ -8,13 +8,14 @@ mod resize;
 use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage};
 use crate::error::{Error, Poison};
 use crate::page::header;
+use crate::page_file::{PageFile, seal};
 use base::codec::fixed::{get_u64, set_u64};
 use base::prng::Prng;
 use base::sync::{JoinHandle, Parker, spawn, spin};
 use base::{Lsn, PageNo};
-use file::{PAGE, PageFile};
+use file::{PAGE, TestFile};
 use metrics::{M, Metrics};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -24,7 +25,7 @@ const COUNTER: usize = 1000;
 
 struct World {
     pool: Arc<Pool>,
-    file: Arc<PageFile>,
+    file: Arc<TestFile>,
     poison: Arc<Poison>,
     cleaner: Parker,
     metrics: Arc<Metrics>,
@@ -32,14 +33,12 @@ struct World {
 
 fn world(frames: usize) -> World {
     let metrics = Arc::new(Metrics::new());
-    let (file, poison, cleaner) = (Arc::<PageFile>::default(), Arc::new(Poison::default()), Parker::new());
+    let (file, poison, cleaner) = (Arc::<TestFile>::default(), Arc::new(Poison::default()), Parker::new());
     let pool = Pool::new(PoolOptions {
         frames,
         frames_most: 8 * frames,
         reads_ahead: true,
-        page_bytes: PAGE,
-        file: Arc::clone(&file) as Arc<dyn vfs::File>,
-        path: PathBuf::from(PATH),
+        file: PageFile::of_test(Arc::clone(&file) as _, Path::new(PATH), PAGE, &metrics),
         hook: Box::new(RefuseDamage { path: PathBuf::from(PATH) }),
         cleaner: cleaner.unparker(),
         poison: Arc::clone(&poison),
@@ -81,10 +80,10 @@ fn change(pool: &Pool, page: u32, lsn: impl FnOnce() -> u64) {
     set_u64(&mut page, COUNTER, n + 1);
 }
 
-fn clean(pool: &Pool, file: &PageFile, page: PageNo) -> bool {
+fn clean(pool: &Pool, file: &TestFile, page: PageNo) -> bool {
     let mut copy = vec![0; PAGE];
     let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { return false };
-    header::seal(&mut copy);
+    seal(&mut copy, page);
     file.put(page, copy);
     pool.flushed(vec![ticket]);
     true

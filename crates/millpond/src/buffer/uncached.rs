@@ -9,14 +9,10 @@
 use base::PageNo;
 use base::aligned::AlignedBuf;
 use metrics::{Latency, M};
-use vfs::ReadOp;
 
 use super::pool::{FetchHint, Pool};
 use super::read_hook::Arrival;
-use crate::page;
-
-/// The most bytes of one read. Several reads are in flight.
-const READ_BYTES: usize = 128 << 10;
+use crate::page_file::accept;
 
 /// Pages as they are in the file.
 #[derive(Debug, Default)]
@@ -55,18 +51,11 @@ impl Pool {
         }
         let enough = images.memory.take().filter(|memory| memory.len() >= bytes);
         let memory = images.memory.insert(enough.unwrap_or_else(|| AlignedBuf::zeroed(bytes)));
-        let (places, mut rest) = (&mut images.places, &mut memory[..bytes]);
-        let mut reads = Vec::new();
-        for run in places.chunk_by(|(a, _), (b, _)| a.0 + 1 == b.0) {
-            for run in run.chunks((READ_BYTES / page_bytes).max(1)) {
-                let (part, others) = std::mem::take(&mut rest).split_at_mut(run.len() * page_bytes);
-                rest = others;
-                reads.push(ReadOp { offset: u64::from(run[0].0.0) * page_bytes as u64, bytes: part });
-            }
-        }
+        let places = &mut images.places;
         let begun_us = self.clock.now_us();
-        let read = self.file().read_batch(&mut reads);
-        self.metrics.add(M::PageReadsIo, reads.len() as u64);
+        let pages = places.iter().map(|(page, _)| *page);
+        let (reads, read) = self.file().read_runs(pages, &mut memory[..bytes]);
+        self.metrics.add(M::PageReadsIo, reads);
         self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
         if read.is_err() {
             return places.clear();
@@ -74,7 +63,7 @@ impl Pool {
         self.metrics.add(M::PagesRead, places.len() as u64);
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
-            let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));
+            let sound = accept(image, page);
             let mut arrival = || self.hook().after_read(page, image, sound);
             sound.is_ok() && matches!(arrival(), Ok(Arrival::AsRead))
         });

@@ -19,6 +19,7 @@ use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::log::unsynced::UnsyncedBlocks;
+use crate::page_file::PageFile;
 use crate::planted::{Bug, planted};
 use crate::recover::chain::{Followed, LogOfLastRun};
 use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
@@ -31,9 +32,8 @@ use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use vfs::{BatchIo, Create, File, OpenMode};
+use vfs::BatchIo;
 
 /// The files of a database, ready to build an engine on.
 pub(super) struct Adopted {
@@ -44,7 +44,7 @@ pub(super) struct Adopted {
     /// Where the new epoch begins.
     pub(super) start: LogStart,
     pub(super) segments: Segments,
-    pub(super) pages: Arc<dyn File>,
+    pub(super) pages: Arc<PageFile>,
     pub(super) doublewrite: Doublewrite,
     pub(super) reserve: Arc<Reserve>,
     /// Pages whose copy proves that a later write was lost, with the copy's LSN.
@@ -73,8 +73,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
     let (rebuild, history, reserve) = begin_rebuild(opening, &root, &segments)?;
 
-    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-    let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
+    let pages = Arc::new(PageFile::open(vfs, &paths.pages, root.page_bytes, metrics)?);
     let files = paths.doublewrite_files();
     let mut doublewrite = Doublewrite::open(vfs, &files, root.db_id, root.page_bytes, metrics)?;
     let copies = doublewrite.copies();
@@ -99,13 +98,12 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
         unsynced.copy_into(&segments, from, tail.end)?;
     }
     metrics.set(M::RecoveryReadBytes, tail.end.since(root.read_from()));
-    let files = (&*pages, &*paths.pages);
-    let (mut plan, is_listed) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), files)?;
+    let (mut plan, is_listed) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), &pages)?;
     if !is_listed && root.dirty.is_some() {
         // The list leaves out a page that was in the file when the list was made. If the file has
         // lost it since, its copy may be older, and only the whole log says what it lacks.
         tail.pages = pages_changed(&segments, &root.epochs, (root.checkpoint, tail.end))?;
-        (plan, _) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), files)?;
+        (plan, _) = plan_restore(&doublewrite, &copies, &tail, (&segments, &root), &pages)?;
     }
 
     let was_clean = root.clean;
@@ -118,7 +116,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     metrics.set(M::DirectIo, u64::from(pages.is_direct() && segments.are_direct()));
     metrics.set(M::Durable, u64::from(paths.are_durable(vfs)));
     metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
-    doublewrite.restore(&plan, &*pages, &paths.pages)?;
+    doublewrite.restore(&plan, &pages)?;
     doublewrite.forget_before();
 
     let stale = plan.stale;
@@ -133,12 +131,13 @@ fn plan_restore(
     copies: &PageCopies,
     tail: &LogTail,
     (segments, root): (&Segments, &Root),
-    files: (&dyn File, &Path),
+    pages: &PageFile,
 ) -> Result<(RestorePlan, bool)> {
     let buffers = Mutex::default();
     let (epochs, from) = (&root.epochs[..], root.checkpoint);
     let copy = LogCopy::default();
-    let log = LogOfLastRun { segments, epochs, from, copy: &copy, pages_path: files.1, buffers: &buffers };
+    let log =
+        LogOfLastRun { segments, epochs, from, copy: &copy, pages_path: pages.path(), buffers: &buffers };
     let mut is_listed = true;
     let redo = |page| {
         let Some(last) = tail.pages.last(page) else {
@@ -151,7 +150,7 @@ fn plan_restore(
         })
     };
     let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
-    let plan = doublewrite.plan(copies, redo, bounds, files, &segments.dir())?;
+    let plan = doublewrite.plan(copies, redo, bounds, pages, &segments.dir())?;
     Ok((plan, is_listed))
 }
 

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
+use crate::page_file::PageFile;
 use crate::recover::apply::replay_memory;
 use crate::recover::hook::RedoHook;
 use crate::recover::pending::{LastRun, Pending};
@@ -28,9 +29,7 @@ use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
 use base::sync::{Mutex, ProcessMark};
-use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::File;
 
 /// Returns the redo capacity that the user has set, or that follows from the recovery target.
 fn redo_capacity(options: &Options, root: &Root, log: &Log) -> u64 {
@@ -67,7 +66,7 @@ pub(super) fn build(
     let last = LastRun { epochs, from, end, table, may_be_torn, pool_bytes };
     let pending = Pending::new(&log, last, paths.pages.clone(), &vfs.clock);
     let hook = RedoHook::new(&pending, stale);
-    let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
+    let store = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
     let redo_capacity = redo_capacity(options, &root, &log);
     let target = options.redo_capacity_bytes.is_none().then_some(options.recovery_target);
     // What the first pass had in memory, and what replay is going to have.
@@ -86,7 +85,7 @@ pub(super) fn build(
     let ground = Ground {
         opening,
         roster: Arc::new(roster),
-        flusher: Arc::new(Flusher::new(context, &log, pool, files, doublewrite, options)),
+        flusher: Arc::new(Flusher::new(context, &log, pool, &pages, doublewrite, options)),
         checkpointer: Arc::new(Checkpointer::new(context, &log, pool, root_now, unfinished)),
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
@@ -104,21 +103,17 @@ pub(super) fn build(
     Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))
 }
 
-/// The pages file and its path.
-type PagesFile = (Arc<dyn File>, PathBuf);
-
-/// Builds the pool and the space over log and pages file. Returns the pages file for the flusher
-/// too.
+/// Builds the pool and the space over log and pages.
 fn build_store(
     opening: &Opening<'_>,
     root: &Root,
     log: &Arc<Log>,
-    pages: &Arc<dyn File>,
+    pages: &Arc<PageFile>,
     hook: RedoHook,
     roster: &Roster,
     reserve: &Arc<Reserve>,
-) -> Result<(Arc<Store>, PagesFile)> {
-    let Opening { context: Context { vfs, metrics, poison }, paths, options, .. } = opening;
+) -> Result<Arc<Store>> {
+    let Opening { context: Context { vfs, metrics, poison }, options, .. } = opening;
     let frames = match options.tuning.frames {
         0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
         n => n,
@@ -128,10 +123,8 @@ fn build_store(
     let pool = Arc::new(Pool::new(PoolOptions {
         frames,
         frames_most,
-        page_bytes: root.page_bytes,
         reads_ahead: options.experiments.read_ahead,
         file: Arc::clone(pages),
-        path: paths.pages.clone(),
         hook: Box::new(hook),
         cleaner: roster.unparker(Worker::Cleaner),
         poison: Arc::clone(poison),
@@ -143,20 +136,17 @@ fn build_store(
         n => n,
     };
     let space_options = SpaceOptions {
-        vfs: vfs.clone(),
         file: Arc::clone(pages),
-        path: paths.pages.clone(),
         db_id: root.db_id,
         grow_pages,
         pages_max: options.tuning.pages_max,
         grower: roster.unparker(Worker::Growth),
         reserve: Arc::clone(reserve),
     };
-    let store = Arc::new(Store {
+    Ok(Arc::new(Store {
         space: Space::new(space_options, log, &pool, metrics, poison),
         log: Arc::clone(log),
         pool,
         metrics: Arc::clone(metrics),
-    });
-    Ok((store, (Arc::clone(pages), paths.pages.clone())))
+    }))
 }

@@ -7,11 +7,11 @@ use super::paths::Paths;
 use super::purpose::Purpose;
 use super::residence::{Residence, check_home};
 use crate::error::{Error, Result};
+use crate::page_file::PageFile;
 use crate::planted::{Bug, planted};
 use metrics::{Metrics, SyncReason};
-use std::io;
 use std::path::{Path, PathBuf};
-use vfs::{Create, OpenMode, Vfs};
+use vfs::Vfs;
 
 /// Checks that a new database would use no directory of anything else. Changes nothing. Returns the
 /// id of the database whose creation was interrupted here, if there was one.
@@ -37,7 +37,7 @@ pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
         }
     };
     // The root is durable before the first page is written.
-    if begun.is_some() && has_pages(vfs, &paths.pages)? {
+    if begun.is_some() && PageFile::has_content(vfs, &paths.pages)? {
         return Err(no_root_error(vfs, dir)?);
     }
     for (part, purpose) in paths.other_dirs() {
@@ -65,15 +65,6 @@ pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
         }
     }
     Ok(begun)
-}
-
-fn has_pages(vfs: &Vfs, pages: &Path) -> Result<bool> {
-    let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-    match vfs.disk.open(pages, mode) {
-        Ok(file) => Ok(file.len().map_err(|e| Error::io("measure", pages, e))? > 0),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io("open", pages, e)),
-    }
 }
 
 /// Returns the error for a directory without a root, with the names in it.

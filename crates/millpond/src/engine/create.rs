@@ -7,15 +7,15 @@ use super::paths::Paths;
 use crate::checkpoint::places::Places;
 use crate::checkpoint::protection::Protection;
 use crate::checkpoint::root::{Root, RootFile};
-use crate::duty;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flush::doublewrite::Doublewrite;
 use crate::log::reader::EpochStart;
 use crate::options::Options;
+use crate::page_file::PageFile;
 use base::Lsn;
-use metrics::{FileKind, Metrics, SyncReason};
+use metrics::{Metrics, SyncReason};
 use std::sync::Arc;
-use vfs::{Create, OpenMode, Vfs};
+use vfs::Vfs;
 
 /// Makes the files of a new database. The root is last, so a crash before it leaves no database.
 /// The directories already name the new database, so a later creation recognises the remains of one
@@ -48,11 +48,7 @@ pub(super) fn create(
     let slots = options.tuning.doublewrite_pages;
     let areas = paths.doublewrite.join(AREAS);
     Doublewrite::create(vfs, &areas, root.db_id, root.page_bytes, slots, metrics)?;
-    let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
-    let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
-    let start = vfs.clock.now_us();
-    pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
-    metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
+    PageFile::create(vfs, &paths.pages, metrics)?;
     sync_dir(vfs, metrics, &paths.doublewrite, SyncReason::Create)?;
     // Everything that the root names must be durable before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;

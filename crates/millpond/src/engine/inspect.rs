@@ -39,7 +39,7 @@ impl Opening<'_> {
                 check_distinct(paths)?;
                 paths.check_recorded(vfs)?;
                 paths.redo_dirs().into_iter().for_each(|dir| cached.add(dir));
-                sync_existing(vfs, dir, paths, metrics)?;
+                sync_existing(vfs, dir, paths, root.page_bytes, metrics)?;
                 claim_existing(vfs, paths, root.db_id, metrics, &mut locks)?;
             }
         }

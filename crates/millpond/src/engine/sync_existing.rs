@@ -4,9 +4,11 @@ use super::durable_dir::{parent_of, sync_dir};
 use super::paths::Paths;
 use crate::duty;
 use crate::error::{Error, Result};
+use crate::page_file::PageFile;
 use metrics::{FileKind, Metrics, SyncReason};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use vfs::{Create, OpenMode, Vfs};
 
 /// Syncs a file that opening is about to read (Re1). The step that needs a missing file reports it.
@@ -27,8 +29,19 @@ pub(super) fn sync_file(vfs: &Vfs, path: &Path, kind: FileKind, metrics: &Metric
 /// names and bytes that its successor sees and that a power cut undoes: a root slot, a page whose
 /// redo a checkpoint then passes, the name of the root itself. The log's segments are synced when
 /// they are opened.
-pub(super) fn sync_existing(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
-    sync_file(vfs, &paths.pages, FileKind::Pages, metrics)?;
+pub(super) fn sync_existing(
+    vfs: &Vfs,
+    dir: &Path,
+    paths: &Paths,
+    page_bytes: usize,
+    metrics: &Arc<Metrics>,
+) -> Result {
+    match PageFile::open(vfs, &paths.pages, page_bytes, metrics) {
+        Ok(pages) => pages.sync(SyncReason::Recovery, duty::callers)?,
+        // As in `sync_file`.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
     for path in paths.doublewrite_files() {
         sync_file(vfs, &path, FileKind::Doublewrite, metrics)?;
     }

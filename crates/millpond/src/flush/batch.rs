@@ -4,25 +4,23 @@
 
 use super::areas::{Areas, TakenArea};
 use super::doublewrite::{AREAS, Doublewrite};
-use super::failed_write::with_pages;
 use super::runs::{BatchLimit, RunShape, runs};
 use crate::buffer::{FlushTicket, Pool};
 use crate::context::Context;
 use crate::duty;
-use crate::error::{Error, Poison, Result};
+use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::options::Options;
-use crate::page::header;
+use crate::page_file::{PageFile, seal};
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
-use metrics::{FileKind, Force, M, Metrics, SyncReason};
+use metrics::{Force, M, Metrics, SyncReason};
 use pace::law::Neighbours;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::{File, Vfs, WriteOp};
+use vfs::Vfs;
 
 /// The longest run around a page whose frame is needed: up to this size every I/O costs about the
 /// same (Fl5).
@@ -48,8 +46,7 @@ pub(crate) struct Flusher {
     vfs: Vfs,
     log: Arc<Log>,
     pool: Arc<Pool>,
-    file: Arc<dyn File>,
-    path: PathBuf,
+    file: Arc<PageFile>,
     copies: Copies,
     areas: Areas,
     /// Which neighbours InnoDB's law writes; `None` under Millpond's.
@@ -78,12 +75,12 @@ impl Copies {
 }
 
 impl Flusher {
-    /// A flusher for the pages of `pool`, which are in `file` at `path`.
+    /// A flusher for the pages of `pool`, which are in `file`.
     pub(crate) fn new(
         context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
-        (file, path): (Arc<dyn File>, PathBuf),
+        file: &Arc<PageFile>,
         doublewrite: Doublewrite,
         options: &Options,
     ) -> Flusher {
@@ -95,8 +92,7 @@ impl Flusher {
             vfs,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
-            file,
-            path,
+            file: Arc::clone(file),
             copies: Copies { doublewrite: Mutex::new(Arc::new(doublewrite)), slots, wanted },
             areas,
             neighbours: options.experiments.law.neighbours(),
@@ -191,9 +187,7 @@ impl Flusher {
                 self.metrics.add(M::CleanerLatchMisses, 1);
                 continue;
             };
-            base::check!(header::page_no(copy) == page, "{page:?} names {:?}", header::page_no(copy));
-            newest = newest.max(header::lsn(copy));
-            header::seal(copy);
+            newest = newest.max(seal(copy, page));
             tickets.push(ticket);
         }
         (tickets, newest)
@@ -218,9 +212,7 @@ impl Flusher {
         let mut newest = Lsn::ZERO;
         base::check!(pages.len() * page_bytes == images.len(), "{} pages have other images", pages.len());
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
-            base::check!(header::page_no(image) == *page, "{page:?} names {:?}", header::page_no(image));
-            newest = newest.max(header::lsn(image));
-            header::seal(image);
+            newest = newest.max(seal(image, *page));
         }
         let area = self.areas.take();
         let written = self
@@ -250,34 +242,13 @@ impl Flusher {
             if protect && !planted(Bug::NoDoublewrite) {
                 self.copies.doublewrite().protect(area, images, self.waiting())?;
             }
-            ios += self.write_in_place(pages, images)?;
+            ios += self.file.write_runs(pages, images)?;
         }
-        let start = self.vfs.clock.now_us();
         let unsynced = planted(Bug::NoPagesSync) || (is_load && planted(Bug::LoadNotSynced));
         if !unsynced {
-            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+            self.file.sync(reason, || self.waiting())?;
         }
-        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, self.waiting());
         Ok(ios)
-    }
-
-    /// Writes page images in place, neighbours together. Returns the number of I/Os.
-    fn write_in_place(&self, pages: &[PageNo], images: &[u8]) -> Result<u64> {
-        let page_bytes = self.pool.page_bytes();
-        let mut writes: Vec<WriteOp<'_>> = Vec::new();
-        for (n, page) in pages.iter().enumerate() {
-            let offset = u64::from(page.0) * page_bytes as u64;
-            match writes.last_mut() {
-                Some(last) if last.offset + last.bytes.len() as u64 == offset => {
-                    let from = n * page_bytes - last.bytes.len();
-                    last.bytes = &images[from..(n + 1) * page_bytes];
-                }
-                _ => writes.push(WriteOp { offset, bytes: &images[n * page_bytes..][..page_bytes] }),
-            }
-        }
-        let failed = |error| Error::io("write", &self.path, with_pages(error, &writes, page_bytes));
-        self.file.write_batch(&writes).map_err(failed)?;
-        Ok(writes.len() as u64)
     }
 
     /// Returns how many callers wait for the batch: the one that asked for it, and those that need

@@ -12,11 +12,11 @@
 //! written in place. The area is used again only after the in-place writes are synced (To2). A slot
 //! holds a page image as it is written in place, with its own checksum and page number.
 
-use super::read_pages::read_pages;
 use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::page::header;
+use crate::page_file::{PageFile, read_images, unseal, unseal_any};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
@@ -198,13 +198,12 @@ impl Doublewrite {
         for (at, AreasFile { file, slots, .. }) in self.files.iter().enumerate() {
             let slots: Vec<u64> =
                 (0..AREAS * slots).map(|slot| (HEADER_BYTES + slot * self.page_bytes) as u64).collect();
-            let Ok(()) = read_pages::<Infallible>(&**file, &slots, self.page_bytes, |n, image| {
+            let Ok(()) = read_images::<Infallible>(&**file, &slots, self.page_bytes, |n, image| {
                 // A slot that cannot be read is most likely not needed. If it is, recovery finds a
                 // damaged page without a copy.
                 let Ok(image) = image else { return Ok(()) };
-                let page = header::page_no(image);
-                if header::verify(image, page).is_ok() {
-                    let copy = (header::lsn(image), CopyAt { file: at, offset: slots[n] });
+                if let Ok((page, lsn)) = unseal_any(image) {
+                    let copy = (lsn, CopyAt { file: at, offset: slots[n] });
                     let kept = newest.entry(page).or_insert(copy);
                     *kept = copy.max(*kept);
                 }
@@ -214,7 +213,7 @@ impl Doublewrite {
         newest
     }
 
-    /// Reads a copy.
+    /// Reads the image of a copy.
     pub(crate) fn read(&self, at: CopyAt, image: &mut [u8]) -> Result {
         let AreasFile { path, file, .. } = &self.files[at.file];
         file.read_at(image, at.offset).map_err(|e| Error::io("read", path, e))
@@ -227,20 +226,22 @@ impl Doublewrite {
         copies: &PageCopies,
         mut redo: impl FnMut(PageNo) -> Result<PageRedo>,
         bounds: LogBounds,
-        (pages, pages_path): (&dyn File, &Path),
+        pages: &PageFile,
         redo_dir: &Path,
     ) -> Result<RestorePlan> {
         let mut plan = RestorePlan::default();
         let copies: Vec<_> = copies.iter().map(|(page, copy)| (*page, *copy)).collect();
-        let places: Vec<_> =
-            copies.iter().map(|(page, _)| u64::from(page.0) * self.page_bytes as u64).collect();
-        read_pages(pages, &places, self.page_bytes, |n, image| {
+        let places: Vec<PageNo> = copies.iter().map(|(page, _)| *page).collect();
+        pages.read_each(&places, |n, image| {
             let (page, (lsn, at)) = copies[n];
             let place = match image {
-                Ok(image) if header::verify(image, page).is_ok() => PageInPlace::Whole(header::lsn(image)),
+                Ok(image) => match unseal(image, page) {
+                    Ok(()) => PageInPlace::Whole(header::lsn(image)),
+                    Err(_) => PageInPlace::Damaged,
+                },
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => PageInPlace::Beyond,
                 // A page that cannot be read is like any other damaged page: writing may mend it.
-                Ok(_) | Err(_) => PageInPlace::Damaged,
+                Err(_) => PageInPlace::Damaged,
             };
             let is_damaged = place == PageInPlace::Damaged;
             let redo = if is_damaged { redo(page)? } else { PageRedo::default() };
@@ -250,7 +251,7 @@ impl Doublewrite {
                 Verdict::Stale => drop(plan.stale.insert(page, lsn)),
                 Verdict::FileCut => {
                     let what = format!("it ends before {page:?}, of which the doublewrite has a copy");
-                    return Err(Error::corrupt(pages_path, what));
+                    return Err(Error::corrupt(pages.path(), what));
                 }
                 Verdict::LogCut => {
                     let end = bounds.end;
@@ -267,19 +268,15 @@ impl Doublewrite {
     }
 
     /// Writes the copies of a plan in place and syncs them (To6).
-    pub(crate) fn restore(&self, plan: &RestorePlan, pages: &dyn File, pages_path: &Path) -> Result {
+    pub(crate) fn restore(&self, plan: &RestorePlan, pages: &PageFile) -> Result {
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for &(page, at) in &plan.restore {
             self.read(at, &mut image)?;
-            let offset = u64::from(page.0) * self.page_bytes as u64;
-            pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
+            pages.restore(page, &image)?;
         }
-        let start = self.vfs.clock.now_us();
         // Also if nothing is restored: writes of the last run may be in a cache only, and must not
         // vanish later.
-        pages.sync().map_err(|e| Error::io("sync", pages_path, e))?;
-        let took = self.vfs.clock.now_us() - start;
-        self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, took, duty::callers());
+        pages.sync(SyncReason::Recovery, duty::callers)?;
         let restored = plan.restore.len() as u64;
         self.metrics.page_writes(Force::Recovery, restored, restored, duty::is_foreground());
         self.metrics.add(M::TornPagesRestored, restored);

@@ -3,7 +3,5 @@
 mod areas;
 pub(crate) mod batch;
 pub(crate) mod doublewrite;
-mod failed_write;
-mod read_pages;
 pub(crate) mod restore;
 pub(crate) mod runs;

@@ -12,6 +12,7 @@ use crate::options::{Options, Tuning};
 use crate::page::header;
 use crate::page::node::{Leaf, Version};
 use crate::page::op::{PageOp, RowChange, RowOp};
+use crate::page_file;
 use base::codec::fixed::set_u32;
 use base::{TreeId, TxnId, crc};
 use metrics::SyncReason;
@@ -200,7 +201,7 @@ fn seal(path: &Path, bytes: &mut [u8], at: usize) {
         let sum = crc::crc32c(&block[..BLOCK_BYTES - 4]);
         set_u32(block, BLOCK_BYTES - 4, sum);
     } else if is("pages") || (is("areas") && from > 0) {
-        header::seal(block);
+        page_file::seal(block, header::page_no(block));
     } else if is("LOCK") {
         let sum = crc::crc32c(&block[..24]);
         set_u32(block, 24, sum);

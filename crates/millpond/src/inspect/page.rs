@@ -39,14 +39,14 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
     if number >= pages.count {
         let what = format!("there is no {no:?}: the file has {} pages", pages.count);
         if redo.is_empty() {
-            return Err(Error::Misuse(format!("{}: {what}", pages.path.display())));
+            return Err(Error::Misuse(format!("{}: {what}", pages.path().display())));
         }
         writeln!(out, "DAMAGED: {what}").unwrap();
         show_redo(&redo, Lsn::ZERO, &mut out);
         return Ok(out);
     }
-    let offset = u64::from(number) * pages.page_bytes as u64;
-    writeln!(out, "{no:?}, {} bytes at {offset} of {}", pages.page_bytes, pages.path.display()).unwrap();
+    let offset = pages.offset(no);
+    writeln!(out, "{no:?}, {} bytes at {offset} of {}", pages.page_bytes, pages.path().display()).unwrap();
     match pages.read(no)? {
         PageImage::Blank => {
             writeln!(out, "never written: zeros only").unwrap();

@@ -8,18 +8,16 @@ use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::{self, EXTENT_PAGES, SHARED, extents_per_map, page_of_group};
 use crate::page::owners;
 use crate::page::{Damage, verify};
+use crate::page_file::{PageFile, unseal};
 use crate::space::FILE_MAGIC;
 use base::aligned::AlignedBuf;
 use base::codec::{Reader, Truncated};
 use base::{PageNo, TreeId};
-use std::path::PathBuf;
-use std::sync::Arc;
-use vfs::{Create, File, OpenMode};
+use std::path::Path;
 
 /// The `pages` file.
 pub(super) struct PagesFile {
-    pub(super) path: PathBuf,
-    file: Arc<dyn File>,
+    file: PageFile,
     pub(super) page_bytes: usize,
     /// Whole pages in the file.
     pub(super) count: u32,
@@ -47,25 +45,30 @@ pub(super) enum PageImage {
 
 impl PagesFile {
     pub(super) fn open(db: &DbDir, root: &Root) -> Result<PagesFile> {
-        let path = db.paths.pages.clone();
-        let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-        let file = db.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
-        let len = file.len().map_err(|e| Error::io("measure", &path, e))?;
-        let count = u32::try_from(len / root.page_bytes as u64).unwrap_or(u32::MAX);
-        Ok(PagesFile { path, file, page_bytes: root.page_bytes, count })
+        let file = PageFile::open_read_only(&db.vfs, &db.paths.pages, root.page_bytes)?;
+        let count = file.count()?;
+        Ok(PagesFile { file, page_bytes: root.page_bytes, count })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns where the page begins in the file, for whoever looks there himself.
+    pub(super) fn offset(&self, no: PageNo) -> u64 {
+        self.file.offset(no)
     }
 
     /// Reads page `no`. REQUIRES: it lies in the file.
     pub(super) fn read(&self, no: PageNo) -> Result<PageImage> {
         let mut bytes = AlignedBuf::zeroed(self.page_bytes);
-        let offset = u64::from(no.0) * self.page_bytes as u64;
-        self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
+        self.file.read(no, &mut bytes).map_err(|e| Error::io("read", self.path(), e))?;
         if header::is_blank(&bytes) {
             return Ok(PageImage::Blank);
         }
+        let image = unseal(&mut bytes, no);
         let structure = verify::quick(&bytes);
-        let verdict = header::verify(&bytes, no).and(structure);
-        Ok(match verdict {
+        Ok(match image.and(structure) {
             Ok(()) => PageImage::Sound(bytes),
             Err(damage) => PageImage::Damaged { bytes, damage, walkable: structure.is_ok() },
         })

@@ -1,7 +1,7 @@
-//! The header at the start of every page of the `pages` file, and its checksum.
+//! The header at the start of every page of the `pages` file.
 //!
 //! ```text
-//!  0  crc       u32   CRC32C of bytes 4.. of the page, so it covers the page number
+//!  0  crc       u32   CRC32C of bytes 4.. of the page, in its image; see `page_file`
 //!  4  format    u8    1; 0 only in a page that was never written
 //!  5  kind      u8    see `PageKind`
 //!  6  flags     u16   0
@@ -14,12 +14,10 @@
 //! All numbers are little-endian.
 
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
-use base::crc::crc32c;
 use base::{Lsn, PageNo, TreeId};
 
 use super::{Damage, ensure};
 
-const CRC: usize = 0;
 const FORMAT: usize = 4;
 const KIND: usize = 5;
 const FLAGS: usize = 6;
@@ -131,59 +129,16 @@ pub(crate) fn init_file(page: &mut [u8], content: &[u8]) {
     body[..content.len()].copy_from_slice(content);
 }
 
-/// Sets the checksum. This is the last step before a page image goes to a file.
-pub(crate) fn seal(page: &mut [u8]) {
-    let crc = crc32c(&page[FORMAT..]);
-    set_u32(page, CRC, crc);
-}
-
 /// Returns whether the page was never written: all zeros, as in a file that has just grown.
 #[must_use]
 pub(crate) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|&b| b == 0)
 }
 
-/// Checks checksum, page number, format, kind and flags. [`super::verify::quick`] checks the
-/// content.
-pub(crate) fn verify(page: &[u8], no: PageNo) -> Result<(), Damage> {
-    ensure!(page.len() > HEADER_BYTES, "a page is shorter than its header");
-    ensure!(get_u32(page, CRC) == crc32c(&page[FORMAT..]), "the page's checksum does not match");
-    ensure!(page_no(page) == no, "another page's image stands here");
-    check_format(page)
-}
-
-/// Checks format, kind and flags.
-pub(super) fn check_format(page: &[u8]) -> Result<(), Damage> {
+/// Checks format, kind and flags. [`super::verify::quick`] checks the content.
+pub(crate) fn check_format(page: &[u8]) -> Result<(), Damage> {
     ensure!(page[FORMAT] == FORMAT_1, "the page has an unknown format");
     ensure!(kind(page).is_some(), "the page has an unknown kind");
     ensure!(get_u16(page, FLAGS) == 0, "the page has unknown flags");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sealed_page_verifies_and_any_flipped_bit_does_not() {
-        let mut page = vec![0u8; 4096];
-        init(&mut page, PageKind::Free, TreeId(9));
-        set_page_no(&mut page, PageNo(7));
-        set_lsn(&mut page, Lsn(1234));
-        seal(&mut page);
-        assert_eq!(verify(&page, PageNo(7)), Ok(()));
-        assert_eq!((page_no(&page), lsn(&page), tree(&page)), (PageNo(7), Lsn(1234), TreeId(9)));
-        assert!(verify(&page, PageNo(8)).is_err());
-        for bit in (0..4096 * 8).step_by(997) {
-            page[bit / 8] ^= 1 << (bit % 8);
-            assert!(verify(&page, PageNo(7)).is_err(), "bit {bit}");
-            page[bit / 8] ^= 1 << (bit % 8);
-        }
-    }
-
-    #[test]
-    fn a_blank_page_is_not_a_sealed_one() {
-        assert!(is_blank(&[0; 4096]));
-        assert!(verify(&[0; 4096], PageNo(0)).is_err());
-    }
 }

@@ -6,15 +6,15 @@ use crate::error::{Error, Result};
 use crate::flush::doublewrite::{Doublewrite, PageCopies};
 use crate::inspect::db_dir::DbDir;
 use crate::log::group::{PREV_MASK, Record};
+use crate::page::header;
 use crate::page::op::PageOp;
-use crate::page::{header, verify};
+use crate::page_file::{PageFile, accept};
 use base::aligned::AlignedBuf;
 use base::{Lsn, PageNo};
 use metrics::Metrics;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use vfs::{Create, File, OpenMode};
 
 /// Pages that one read fetches.
 const READ_PAGES: u32 = 64;
@@ -50,7 +50,7 @@ pub(super) struct Pages {
     pub(super) page_bytes: usize,
     /// Whole pages in the file.
     in_file: u32,
-    file: Option<Arc<dyn File>>,
+    file: Option<PageFile>,
     doublewrite: Option<Doublewrite>,
     copies: PageCopies,
     /// The log can be read from here on.
@@ -65,13 +65,11 @@ pub(super) struct Pages {
 impl Pages {
     /// Opens the file and the doublewrite. Calls `damaged` if one cannot be read.
     pub(super) fn open(db: &DbDir, root: &Root, log_from: Lsn, damaged: &mut dyn FnMut(Error)) -> Pages {
-        let path = &db.paths.pages;
-        let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-        let opened = db.vfs.disk.open(path, mode).and_then(|file| Ok((file.len()?, file)));
-        let (len, file) = match opened {
-            Ok((len, file)) => (len, Some(file)),
-            Err(e) => {
-                damaged(Error::io("open", path, e));
+        let opened = PageFile::open_read_only(&db.vfs, &db.paths.pages, root.page_bytes);
+        let (in_file, file) = match opened.and_then(|file| Ok((file.count()?, file))) {
+            Ok((count, file)) => (count, Some(file)),
+            Err(error) => {
+                damaged(error);
                 (0, None)
             }
         };
@@ -80,7 +78,7 @@ impl Pages {
         let doublewrite = doublewrite.map_err(damaged).ok();
         Pages {
             page_bytes: root.page_bytes,
-            in_file: u32::try_from(len / root.page_bytes as u64).unwrap_or(u32::MAX),
+            in_file,
             file,
             copies: doublewrite.as_ref().map(Doublewrite::copies).unwrap_or_default(),
             doublewrite,
@@ -175,23 +173,22 @@ impl Pages {
     /// Returns a page without the changes of the log.
     fn unchanged(&self, no: PageNo) -> PageState {
         let mut bytes = AlignedBuf::zeroed(self.page_bytes);
-        let offset = u64::from(no.0) * self.page_bytes as u64;
         let read = match &self.file {
-            Some(file) if no.0 < self.in_file => Some(file.read_at(&mut bytes, offset)),
+            Some(file) if no.0 < self.in_file => Some(file.read(no, &mut bytes)),
             Some(_) | None => None,
         };
-        self.judge(no, read, &bytes)
+        self.judge(no, read, &mut bytes)
     }
 
     /// Chooses between the image in the file and the copy in the doublewrite. `read` is none if the
     /// file ends before the page.
-    fn judge(&self, no: PageNo, read: Option<io::Result<()>>, bytes: &[u8]) -> PageState {
+    fn judge(&self, no: PageNo, read: Option<io::Result<()>>, bytes: &mut [u8]) -> PageState {
         let (image, damage) = match read {
             None => (None, None),
             Some(Err(error)) => (None, Some(error.to_string())),
             Some(Ok(())) if header::is_blank(bytes) => (None, None),
-            Some(Ok(())) => match header::verify(bytes, no).and_then(|()| verify::quick(bytes)) {
-                Ok(()) => (Some(bytes), None),
+            Some(Ok(())) => match accept(bytes, no) {
+                Ok(()) => (Some(&*bytes), None),
                 Err(damage) => (None, Some(damage.to_string())),
             },
         };
@@ -214,7 +211,7 @@ impl Pages {
         }
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         self.doublewrite.as_ref()?.read(at, &mut image).ok()?;
-        verify::quick(&image).ok()?;
+        accept(&mut image, no).ok()?;
         Some((copied, image.to_vec()))
     }
 
@@ -234,12 +231,11 @@ impl Pages {
         while first < count {
             let pages = READ_PAGES.min(count - first);
             let part = &mut bytes[..pages as usize * self.page_bytes];
-            let offset = u64::from(first) * self.page_bytes as u64;
             let together = match &self.file {
-                Some(file) if first + pages <= self.in_file => file.read_at(part, offset).is_ok(),
+                Some(file) if first + pages <= self.in_file => file.read(PageNo(first), part).is_ok(),
                 Some(_) | None => false,
             };
-            for (no, image) in (first..first + pages).map(PageNo).zip(part.chunks(self.page_bytes)) {
+            for (no, image) in (first..first + pages).map(PageNo).zip(part.chunks_mut(self.page_bytes)) {
                 match self.changed.get(&no) {
                     Some(state) => each(no, state)?,
                     None if together => each(no, &self.judge(no, Some(Ok(())), image))?,

@@ -1,7 +1,7 @@
 //! Growth of the `pages` file: the space that must be held first, zeros, and the map pages of new
 //! groups.
 
-use super::{FILE_MAGIC, GROW_WRITE_BYTES, PAGES_MAX, SLICE_BYTES_MIN, Space};
+use super::{FILE_MAGIC, PAGES_MAX, SLICE_BYTES_MIN, Space};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
@@ -9,11 +9,10 @@ use crate::page::map::{EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
 use base::PageNo;
-use base::aligned::AlignedBuf;
 use base::codec::Put;
 use base::sync::MutexGuard;
 use base::sync::atomic::Ordering;
-use metrics::{FileKind, M, SyncReason};
+use metrics::{M, SyncReason};
 use pace::growth::slice_bytes;
 use pace::segments::FILES_MIN;
 
@@ -69,25 +68,17 @@ impl Space {
     }
 
     fn write_zeros(&self, from: u32, to: u32, reason: SyncReason) -> Result {
-        let page = self.page_bytes() as u64;
-        let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
-        let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
-        while at < end {
-            let n = (end - at).min(zeros.len() as u64);
-            // Nothing refers to these bytes yet, so a full disk does no harm: only the call that
-            // needed them fails.
-            let written = self.options.file.write_at(&zeros[..n as usize], at);
-            written.map_err(|e| self.full_or_poison(Error::io("grow", self.path(), e)))?;
-            at += n;
-        }
-        let start = self.options.vfs.clock.now_us();
+        let file = &self.options.file;
+        // Nothing refers to these pages yet, so a full disk does no harm: only the call that needed
+        // them fails.
+        file.grow(from, to).map_err(|error| self.full_or_poison(error))?;
+        let waiting = || {
+            let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
+            own + self.waiting.load(Ordering::Relaxed)
+        };
         if !planted(Bug::NoGrowSync) {
-            self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+            file.sync(reason, waiting).map_err(|error| self.poison.set(error))?;
         }
-        let took = self.options.vfs.clock.now_us() - start;
-        let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
-        let waiters = own + self.waiting.load(Ordering::Relaxed);
-        self.metrics.fsync(FileKind::Pages, reason, took, waiters);
         Ok(())
     }
 

@@ -39,6 +39,7 @@ const MODULES: &[&str] = &[
     "context",
     "recorder",
     "page",
+    "page_file",
     "log",
     "buffer",
     "mtr",

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use base::sync::Parker;
 use base::{Lsn, PageNo};
 use metrics::SyncReason;
-use vfs::{Create, File, OpenMode, Vfs};
+use vfs::{Create, OpenMode, Vfs};
 
 use crate::btree::{BulkSink, PageBatch};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
@@ -22,6 +22,7 @@ use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions, LogStart};
 use crate::page::header;
 use crate::page::op::PageOp;
+use crate::page_file::{PageFile, seal};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 
@@ -30,7 +31,7 @@ const DB_ID: u64 = 5;
 /// The store, its directory and its cleaner.
 pub(super) struct TestStore {
     pub(super) store: Arc<Store>,
-    file: Arc<dyn File>,
+    file: Arc<PageFile>,
     dir: PathBuf,
     stop: Arc<AtomicBool>,
     cleaner: Option<JoinHandle<()>>,
@@ -49,6 +50,7 @@ impl TestStore {
         let path = dir.join("pages");
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let file = vfs.disk.open(&path, mode).unwrap();
+        let file = PageFile::of_test(file, &path, page_bytes, &metrics);
 
         let parker = Parker::new();
         let wake = parker.unparker();
@@ -67,9 +69,7 @@ impl TestStore {
                 frames,
                 frames_most: frames,
                 reads_ahead: true,
-                page_bytes,
                 file: Arc::clone(&file),
-                path: path.clone(),
                 hook: Box::new(RefuseDamage { path: path.clone() }),
                 cleaner: parker.unparker(),
                 poison: Arc::clone(&poison),
@@ -80,9 +80,7 @@ impl TestStore {
         );
         let space = SpaceOptions {
             reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
-            vfs,
             file: Arc::clone(&file),
-            path,
             db_id: DB_ID,
             pages_max: crate::space::PAGES_MAX,
             grow_pages: 512,
@@ -99,7 +97,7 @@ impl TestStore {
                 while !stop.load(Ordering::Relaxed) {
                     // Woken when frames or log buffer run short.
                     parker.park();
-                    clean(&store, &*file);
+                    clean(&store, &file);
                 }
             })
         };
@@ -108,7 +106,7 @@ impl TestStore {
 }
 
 /// Writes pages until an eighth of the frames is free, each after its redo is durable.
-fn clean(store: &Store, file: &dyn File) {
+fn clean(store: &Store, file: &PageFile) {
     let (pool, wanted) = (&store.pool, store.pool.frame_count() / 8);
     let mut copy = vec![0; pool.page_bytes()];
     while pool.free_frames() < wanted || pool.frame_waiters() > 0 {
@@ -116,8 +114,8 @@ fn clean(store: &Store, file: &dyn File) {
         for &page in &swept.dirty {
             let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { continue };
             store.log.flush_to(header::lsn(&copy), SyncReason::Commit).unwrap();
-            header::seal(&mut copy);
-            file.write_at(&copy, u64::from(page.0) * copy.len() as u64).unwrap();
+            seal(&mut copy, page);
+            file.write_runs(&[page], &copy).unwrap();
             pool.flushed(vec![ticket]);
         }
         if swept.freed == 0 && swept.dirty.is_empty() {
@@ -140,9 +138,9 @@ impl BulkSink for TestStore {
         let page_bytes = self.store.pool.page_bytes();
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
             assert!(!self.store.pool.holds(*page) && header::lsn(image) > Lsn::ZERO);
-            header::seal(image);
-            self.file.write_at(image, u64::from(page.0) * page_bytes as u64).unwrap();
+            seal(image, *page);
         }
+        self.file.write_runs(pages, images).unwrap();
         batch.pages.clear();
         Ok(batch)
     }

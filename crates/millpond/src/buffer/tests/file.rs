@@ -2,6 +2,7 @@
 //! count reads, block them, and make them fail.
 
 use crate::page::header;
+use crate::page_file::seal;
 use base::PageNo;
 use base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ struct FileState {
 
 /// The file.
 #[derive(Debug, Default)]
-pub(super) struct PageFile {
+pub(super) struct TestFile {
     state: Mutex<FileState>,
     changed: Condvar,
 }
@@ -28,11 +29,11 @@ fn fresh(page: PageNo) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
     header::init_file(&mut bytes, b"a page of the test");
     header::set_page_no(&mut bytes, page);
-    header::seal(&mut bytes);
+    seal(&mut bytes, page);
     bytes
 }
 
-impl PageFile {
+impl TestFile {
     pub(super) fn reads(&self) -> u64 {
         self.state.lock().reads
     }
@@ -57,7 +58,7 @@ impl PageFile {
     }
 }
 
-impl vfs::File for PageFile {
+impl vfs::File for TestFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let page = PageNo((offset / PAGE as u64) as u32);
         let mut state = self.state.lock();

@@ -11,9 +11,9 @@ use crate::engine::Engine;
 use crate::flush::runs::BatchLimit;
 use crate::mtr::Mtr;
 use crate::options::Options;
-use crate::page::header;
 use crate::page::node::{Leaf, Version};
 use crate::page::op::{NodeHead, PageOp, RowChange, RowOp};
+use crate::page_file::unseal;
 use base::{Lsn, PageNo, TreeId, TxnId};
 use expect_test::expect;
 use metrics::{Force, SyncReason};
@@ -97,7 +97,7 @@ fn in_the_file(disk: &MemDisk) -> Vec<PageNo> {
     let is_new = |page: &PageNo| {
         let mut image = vec![0; PAGE_BYTES as usize];
         file.read_at(&mut image, u64::from(page.0) * PAGE_BYTES).unwrap();
-        header::verify(&image, *page).unwrap();
+        unseal(&mut image, *page).unwrap();
         Leaf::new(&image).len() == 1
     };
     PAGES.into_iter().filter(is_new).collect()

@@ -8,11 +8,11 @@ use vfs::{File, ReadOp};
 const TOGETHER: usize = 64;
 
 /// Reads an image at each offset and calls `each` with the offset's index, in order.
-pub(super) fn read_pages<E>(
+pub(crate) fn read_images<E>(
     file: &dyn File,
     offsets: &[u64],
     page_bytes: usize,
-    mut each: impl FnMut(usize, io::Result<&[u8]>) -> Result<(), E>,
+    mut each: impl FnMut(usize, io::Result<&mut [u8]>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut images = AlignedBuf::zeroed(offsets.len().clamp(1, TOGETHER) * page_bytes);
     for (n, part) in offsets.chunks(TOGETHER).enumerate() {
@@ -22,7 +22,7 @@ pub(super) fn read_pages<E>(
         let together = file.read_batch(&mut ops).is_ok();
         for (at, (&offset, image)) in part.iter().zip(images.chunks_exact_mut(page_bytes)).enumerate() {
             let read = if together { Ok(()) } else { file.read_at(image, offset) };
-            each(n * TOGETHER + at, read.map(|()| &*image))?;
+            each(n * TOGETHER + at, read.map(|()| image))?;
         }
     }
     Ok(())

@@ -22,10 +22,12 @@
 //! inside a mini-transaction only sets a bit.
 
 mod extent_set;
+mod extents;
 mod grow;
 mod length;
 mod release;
 mod reservation;
+mod room;
 mod shared;
 mod sharing;
 mod state;
@@ -111,7 +113,7 @@ impl Space {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
-            state: Mutex::new(SpaceState::new(group_extents)),
+            state: Mutex::new(SpaceState::new(group_extents, 0)),
             growing: Mutex::new(()),
             sharing: Mutex::new(()),
             waiting: AtomicU64::new(0),
@@ -159,9 +161,8 @@ impl Space {
             let map = PageNo(u32::try_from(map.max(1)).unwrap_or(u32::MAX));
             length::holds_map(self.path(), map, file_pages, groups)?;
         }
-        let mut state = SpaceState::new(group_extents);
-        (state.file_pages, state.untouched) = (file_pages, file_pages / EXTENT_PAGES);
-        state.describe(groups);
+        let mut state = SpaceState::new(group_extents, file_pages);
+        state.extents.describe(groups);
         let (mut found, mut shared) = (BTreeSet::new(), Vec::new());
         self.each_page(&self.maps(0..groups), |group, page| {
             let group = group as u32;
@@ -174,7 +175,7 @@ impl Space {
                 }
                 let extent = map::extent(page, index);
                 match extent.tree {
-                    TreeId::NONE => state.set_free(number),
+                    TreeId::NONE => state.extents.set_free(number),
                     SHARED => shared.push(number),
                     tree => {
                         state.set_owned(tree, number, !extent.used);
@@ -194,7 +195,7 @@ impl Space {
 
     /// Returns the pages of the map, but for those that name owners.
     pub(crate) fn map_pages(&self) -> Vec<PageNo> {
-        let groups = self.state.lock().groups();
+        let groups = self.state.lock().extents.groups();
         self.maps(0..groups)
     }
 
@@ -256,7 +257,8 @@ impl Space {
     /// Returns the bytes of free extents, and of those that trees have taken since the start.
     pub(crate) fn free_and_taken(&self) -> (u64, u64) {
         let state = self.state.lock();
-        (self.extent_bytes() * state.free_extents() as u64, self.extent_bytes() * state.taken)
+        let (free, taken) = (state.extents.free_count() as u64, state.extents.taken());
+        (self.extent_bytes() * free, self.extent_bytes() * taken)
     }
 
     fn extent_bytes(&self) -> u64 {
@@ -274,7 +276,7 @@ impl Space {
         let mut state = self.state.lock();
         let extents = (bytes / self.extent_bytes()) as usize;
         state.wake_below = extents;
-        state.free_extents() >= extents
+        state.extents.free_count() >= extents
     }
 
     /// Grows the file before an extent is needed. A full disk does no harm yet.
@@ -293,14 +295,12 @@ impl Space {
         let end = state.file_pages / EXTENT_PAGES;
         // The map page of the last group stays.
         let last_map = end.saturating_sub(1) / group_extents * group_extents;
-        let kept = state.untouched.max(last_map + 1);
+        let kept = state.extents.untouched().max(last_map + 1);
         if kept >= end {
             return Ok(());
         }
         // From here on no caller can take them.
         state.cut(kept);
-        state.file_pages = kept * EXTENT_PAGES;
-        state.trims += 1;
         drop(state);
         // After a crash the file may be as long as before. Then they are free extents again.
         self.options.file.shorten(kept * EXTENT_PAGES).map_err(|error| self.poison.set(error))?;
@@ -340,7 +340,7 @@ impl Space {
     /// Returns how many pages are free in extents that `tree` alone owns: only it will use them.
     /// REQUIRES: no latch held.
     pub(crate) fn free_pages_of(&self, tree: TreeId) -> Result<u64> {
-        let room = self.state.lock().room_of(tree);
+        let room = self.state.lock().room.of(tree);
         let mut free = 0;
         self.each_page(&self.maps(room.iter().map(|(group, _)| *group)), |n, page| {
             let extents = room[n].1.iter().map(|&index| map::extent(page, index));
@@ -360,7 +360,7 @@ impl Space {
 
     /// Returns the pages in use of each tree, for the check of the whole database.
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
-        let groups = self.state.lock().groups();
+        let groups = self.state.lock().extents.groups();
         let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
         let group_extents = extents_per_map(self.page_bytes());
         let mut shared = Vec::new();

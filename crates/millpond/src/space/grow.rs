@@ -41,7 +41,7 @@ impl Space {
     pub(super) fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
         let (groups, from) = {
             let state = self.state.lock();
-            (state.groups(), state.file_pages)
+            (state.extents.groups(), state.file_pages)
         };
         let most = self.options.pages_max.min(PAGES_MAX) / EXTENT_PAGES * EXTENT_PAGES;
         if from >= most {
@@ -60,8 +60,8 @@ impl Space {
         let mut state = self.state.lock();
         base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
         let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
-        state.describe(needed);
-        new.filter(|extent| extent % group_extents != 0).for_each(|extent| state.set_free(extent));
+        state.extents.describe(needed);
+        new.filter(|extent| extent % group_extents != 0).for_each(|extent| state.extents.set_free(extent));
         state.file_pages = to;
         self.metrics.set(M::FilePages, u64::from(to));
         Ok(())

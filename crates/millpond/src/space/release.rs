@@ -54,7 +54,7 @@ impl Space {
         }
         let groups: Vec<u32> = {
             let state = self.state.lock();
-            (0..state.groups()).filter(|group| state.may_own(tree, *group)).collect()
+            (0..state.extents.groups()).filter(|group| state.extents.may_own(tree, *group)).collect()
         };
         let maps = self.maps(groups.iter().copied());
         for (n, &group) in groups.iter().enumerate() {

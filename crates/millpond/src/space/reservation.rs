@@ -134,11 +134,11 @@ impl Space {
         let mut state = self.state.lock();
         if entry.tree != tree && entry != (Extent { tree: TreeId::NONE, used: 0 }) {
             // Taking a page of it would fail in the middle of a mini-transaction.
-            state.exclude(tree, extent);
+            state.room.exclude(tree, extent);
             let what = format!("{map_page:?}: extent {extent} has another owner than it had");
             return Err(Error::corrupt(self.path(), what));
         }
-        let picked = state.reserve_pages(tree, extent, entry.used, most);
+        let picked = state.room.reserve(tree, extent, entry.used, most);
         let bits = (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0);
         reservation.pages.extend(bits.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
         Ok(())
@@ -148,7 +148,7 @@ impl Space {
     fn pick<T>(&self, pick: impl FnOnce(&mut SpaceState) -> T) -> T {
         let mut state = self.state.lock();
         let picked = pick(&mut state);
-        let wake = state.free_extents() < state.wake_below;
+        let wake = state.extents.free_count() < state.wake_below;
         if wake {
             state.wake_below = 0;
         }
@@ -163,7 +163,7 @@ impl Space {
     fn await_growth(&self) -> Result {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let growing = self.growing.lock();
-        let needed = self.state.lock().free_extents() == 0;
+        let needed = self.state.lock().extents.free_count() == 0;
         let grown = if needed { self.grow(&growing, SyncReason::Grow) } else { Ok(()) };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.metrics.add(M::FileGrowthsAwaited, u64::from(needed && grown.is_ok()));
@@ -255,7 +255,7 @@ impl<'s> Reservation<'s> {
                     self.space.metrics.add(M::ExtentsAllocated, 1);
                 }
                 mtr.apply(map.slot, &PageOp::MapSet { extent, page: (page.0 % EXTENT_PAGES) as u8 });
-                self.space.state.lock().taken(page);
+                self.space.state.lock().room.taken(page);
             }
         }
         page

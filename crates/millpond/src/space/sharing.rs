@@ -27,14 +27,14 @@ impl Space {
             if state.shared.has_room() {
                 return Ok(true);
             }
-            let Some(extent) = state.take_free() else { return Ok(false) };
+            let Some(extent) = state.extents.take_free() else { return Ok(false) };
             extent
         };
         let shared = self.share(extent);
         let mut state = self.state.lock();
         match shared {
             Ok(()) => state.shared.add(extent, [TreeId::NONE; EXTENT_PAGES as usize]),
-            Err(_) => state.set_free(extent),
+            Err(_) => state.extents.set_free(extent),
         }
         shared.map(|()| true)
     }
@@ -48,7 +48,8 @@ impl Space {
         let map = self.pool.fetch(map)?;
         let frame = holder.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
-        let make = self.state.lock().note_owners_page(extent / extents_per_map(self.page_bytes()), which);
+        let group = extent / extents_per_map(self.page_bytes());
+        let make = self.state.lock().extents.note_owners_page(group, which);
         let mut mtr = if make {
             let (mut mtr, slot) = Mtr::begin_new(&self.log, &self.pool, names, frame)?;
             mtr.apply(slot, &PageOp::InitOwners);
@@ -81,7 +82,7 @@ impl Space {
             mtr.add(names.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
             self.metrics.add(M::ExtentsFreed, 1);
-            self.state.lock().set_free(extent);
+            self.state.lock().extents.set_free(extent);
             mtr.commit();
             any = true;
         }
@@ -95,7 +96,7 @@ impl Space {
         let mut state = self.state.lock();
         if state.shared.holds(extent) {
             state.shared.remove(extent);
-            state.set_free(extent);
+            state.extents.set_free(extent);
             drop(state);
             let mut mtr = Mtr::begin(&self.log, &self.pool)?;
             let map = mtr.add(map.write());
@@ -118,7 +119,7 @@ impl Space {
         self.each_page(&places, |n, page| {
             self.check_page(places[n], page)?;
             let group = alike[n][0] / extents_per_map(self.page_bytes());
-            state.note_owners_page(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
+            state.extents.note_owners_page(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
             for &extent in alike[n] {
                 let owners = owners::of_extent(page, extent);
                 found.extend(owners.into_iter().filter(|tree| *tree != TreeId::NONE));

@@ -5,11 +5,11 @@ use base::prng::Prng;
 use state::Picked;
 
 fn state(groups: u32, group_extents: u32) -> SpaceState {
-    let mut state = SpaceState::new(group_extents);
-    state.describe(groups);
+    let mut state = SpaceState::new(group_extents, 0);
+    state.extents.describe(groups);
     (0..groups * group_extents)
         .filter(|extent| extent % group_extents != 0)
-        .for_each(|extent| state.set_free(extent));
+        .for_each(|extent| state.extents.set_free(extent));
     state
 }
 
@@ -21,13 +21,13 @@ fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
     let mut state = state(1, 64);
     let all = state.free_pages();
     let extent = state.pick_extent(tree).unwrap();
-    assert_eq!((extent, state.reserve_pages(tree, extent, 0, 1)), (1, 1));
+    assert_eq!((extent, state.room.reserve(tree, extent, 0, 1)), (1, 1));
     state.give_back(tree, PageNo(16));
     let kept = state.pick_extent(other).unwrap();
-    assert_eq!((kept, state.reserve_pages(other, kept, 0, 1)), (2, 1));
+    assert_eq!((kept, state.room.reserve(other, kept, 0, 1)), (2, 1));
     assert_eq!(state.free_pages(), all - 1);
     state.forget(tree);
-    assert!(state.is_free(1) && !state.is_free(2));
+    assert!(state.extents.is_free(1) && !state.extents.is_free(2));
     assert_eq!(state.pick_extent(other), Some(2));
     assert_eq!(state.free_pages(), all - 1);
 }
@@ -37,9 +37,9 @@ fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
 #[test]
 fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
     let (tree, other) = (TreeId(7), TreeId(8));
-    let mut state = SpaceState::new(64);
-    state.describe(1);
-    state.set_free(4);
+    let mut state = SpaceState::new(64, 0);
+    state.extents.describe(1);
+    state.extents.set_free(4);
     assert_eq!(state.pick(tree), Picked::NoSharedPage);
     state.shared.add(2, [TreeId::NONE; 16]);
     assert_eq!(state.pick(other), Picked::Page(PageNo(32)));
@@ -48,12 +48,12 @@ fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
     state.shared.add(3, [TreeId::NONE; 16]);
     assert_eq!(state.pick(tree), Picked::Page(PageNo(48)));
     for bit in 0..16 {
-        assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 1)), (Picked::Extent(4), 1 << bit));
+        assert_eq!((state.pick(tree), state.room.reserve(tree, 4, 0, 1)), (Picked::Extent(4), 1 << bit));
     }
     assert_eq!((state.pick(tree), state.pick(other)), (Picked::NoExtent, Picked::Page(PageNo(49))));
     // It has free pages of its own and takes these, though it has fewer shared pages by now.
     [33, 48, 70].into_iter().for_each(|page| state.give_back(tree, PageNo(page)));
-    assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 16)), (Picked::Extent(4), 1 << 6));
+    assert_eq!((state.pick(tree), state.room.reserve(tree, 4, 0, 16)), (Picked::Extent(4), 1 << 6));
     assert_eq!(state.pick(tree), Picked::Page(PageNo(33)));
 }
 
@@ -76,7 +76,7 @@ impl Model {
                 if self.owner(page) != SHARED {
                     let used = self.map[(page.0 / EXTENT_PAGES) as usize].1;
                     self.map[(page.0 / EXTENT_PAGES) as usize] = (tree, used | 1 << (page.0 % EXTENT_PAGES));
-                    self.state.taken(page);
+                    self.state.room.taken(page);
                 }
                 self.used.push((tree, page));
             }
@@ -109,14 +109,14 @@ impl Model {
             Picked::Extent(extent) => {
                 let (owner, used) = self.map[extent as usize];
                 assert!(owner == tree || (owner, used) == (TreeId::NONE, 0), "{extent}: {owner:?}");
-                let picked = self.state.reserve_pages(tree, extent, used, most);
+                let picked = self.state.room.reserve(tree, extent, used, most);
                 assert_eq!(picked & used, 0);
                 for bit in (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0) {
                     self.reserve_pages(tree, PageNo(extent * EXTENT_PAGES + bit));
                 }
             }
             Picked::NoSharedPage => {
-                let Some(extent) = self.state.take_free() else { return };
+                let Some(extent) = self.state.extents.take_free() else { return };
                 self.map[extent as usize] = (SHARED, 0);
                 self.state.shared.add(extent, [TreeId::NONE; 16]);
             }
@@ -134,7 +134,7 @@ impl Model {
         while let Some(extent) = self.state.shared.empty() {
             assert!(self.state.shared.take_if_empty(extent));
             self.map[extent as usize] = (TreeId::NONE, 0);
-            self.state.set_free(extent);
+            self.state.extents.set_free(extent);
         }
     }
 
@@ -149,7 +149,7 @@ impl Model {
         }
         for (extent, (owner, used)) in self.map.iter_mut().enumerate() {
             if *owner == tree {
-                assert!(self.state.may_own(tree, extent as u32 / self.group_extents));
+                assert!(self.state.extents.may_own(tree, extent as u32 / self.group_extents));
                 self.state.released(tree, extent as u32, *used);
                 (*owner, *used) = (TreeId::NONE, 0);
             }
@@ -178,7 +178,7 @@ fn no_page_is_given_out_twice_and_none_is_lost() {
         (0..5).for_each(|n| model.drop_tree(TreeId(1 + n * 40)));
         let (tree, mut got) = (TreeId(9), 0);
         while let Some(extent) = model.state.pick_extent(tree) {
-            got += u64::from(model.state.reserve_pages(tree, extent, 0, 16).count_ones());
+            got += u64::from(model.state.room.reserve(tree, extent, 0, 16).count_ones());
         }
         assert_eq!((got, model.state.free_pages()), (all, 0));
     }
@@ -200,7 +200,7 @@ fn the_map_of_a_gibibyte_takes_as_much_memory_as_limits_md_says() {
     for n in 0.. {
         let tree = TreeId(1 + n % 1000);
         let Some(extent) = state.pick_extent(tree) else { break };
-        assert_eq!(state.reserve_pages(tree, extent, 0, 16), u16::MAX);
+        assert_eq!(state.room.reserve(tree, extent, 0, 16), u16::MAX);
         owned.push((tree, extent));
     }
     for &(tree, extent) in &owned {

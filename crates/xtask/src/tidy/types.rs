@@ -39,7 +39,6 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/millpond/src/log/reader.rs", "Scanner", 18, "still to be divided"),
     ("crates/millpond/src/options.rs", "Options", 18, "an option each"),
     ("crates/millpond/src/options.rs", "Tuning", 15, "an option each"),
-    ("crates/millpond/src/space/state.rs", "SpaceState", 16, "still to be divided"),
     ("crates/millpond/src/txn/system.rs", "Txns", 26, "still to be divided"),
     ("crates/pace/src/governor.rs", "CleanerSample", 13, "a figure each"),
     ("crates/sim/src/main.rs", "Args", 14, "a flag each"),

@@ -2,11 +2,12 @@
 //! page at a time. Each step asks for room in the log, may be repeated, and is independent. If a
 //! page of the map cannot be read, only the pages that it describes stay allocated.
 
-use super::Space;
+use super::ground::Ground;
+use super::sharing::{Sharing, free_whole_extent};
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
-use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
+use crate::page::map::{self, EXTENT_PAGES};
 use crate::page::op::PageOp;
 use crate::page::owners;
 use crate::planted::{Bug, planted};
@@ -22,99 +23,103 @@ const EACH_REDO: u64 = 8;
 const EMPTIED: u64 = 20;
 
 /// Called before each step with the bytes of redo that it needs; no latch is held.
-type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
+pub(super) type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
 
 /// Whether other steps can go on after a step that failed with this error.
 fn fails_alone(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
-impl Space {
-    /// Frees all extents and pages of a tree. What cannot be read is skipped, and its error is
-    /// returned at the end. A second call does what is left. REQUIRES: no caller uses the tree now
-    /// or later; no latch held.
-    pub(crate) fn release_tree(&self, tree: TreeId, room: AskRoom<'_>) -> Result {
-        let mut first = Ok(());
-        let mut pass = |done: Result| match done {
-            Err(error) if !fails_alone(&error) => Err(error),
-            done => {
-                if first.is_ok() {
-                    first = done;
-                }
-                Ok(())
+/// Frees all extents and pages of a tree. What cannot be read is skipped, and its error is
+/// returned at the end. A second call does what is left. REQUIRES: no caller uses the tree now
+/// or later; no latch held.
+pub(super) fn release_tree(ground: &Ground, sharing: &Sharing, tree: TreeId, room: AskRoom<'_>) -> Result {
+    let mut first = Ok(());
+    let mut pass = |done: Result| match done {
+        Err(error) if !fails_alone(&error) => Err(error),
+        done => {
+            if first.is_ok() {
+                first = done;
             }
-        };
-        let pages = self.state.lock().shared.pages_of(tree).to_vec();
-        let mut by_place: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
-        for page in pages {
-            by_place.entry(self.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
+            Ok(())
         }
-        for (place, pages) in by_place {
-            pass(self.release_pages(tree, place, pages, room))?;
-        }
-        let groups: Vec<u32> = {
-            let state = self.state.lock();
-            (0..state.extents.groups()).filter(|group| state.extents.may_own(tree, *group)).collect()
-        };
-        let maps = self.maps(groups.iter().copied());
-        for (n, &group) in groups.iter().enumerate() {
-            self.read_ahead(&maps, n);
-            pass(self.release_group(tree, group, room))?;
-        }
-        // Extents that stay shared and empty are used by small trees, or freed by the next drop.
-        match room(STEP_REDO * EMPTIED).and_then(|()| self.unshare()) {
-            Err(error) if !fails_alone(&error) => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
-        first?;
-        self.state.lock().forget(tree);
-        Ok(())
+    };
+    let pages = ground.state.lock().shared.pages_of(tree).to_vec();
+    let mut by_place: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
+    for page in pages {
+        by_place.entry(ground.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
     }
+    for (place, pages) in by_place {
+        pass(release_pages(ground, tree, place, pages, room))?;
+    }
+    let groups: Vec<u32> = {
+        let state = ground.state.lock();
+        (0..state.extents.groups()).filter(|group| state.extents.may_own(tree, *group)).collect()
+    };
+    let maps = ground.maps(groups.iter().copied());
+    for (n, &group) in groups.iter().enumerate() {
+        ground.read_ahead(&maps, n);
+        pass(release_group(ground, tree, group, room))?;
+    }
+    // Extents that stay shared and empty are used by small trees, or freed by the next drop.
+    match room(STEP_REDO * EMPTIED).and_then(|()| sharing.unshare(ground)) {
+        Err(error) if !fails_alone(&error) => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    first?;
+    ground.state.lock().forget(tree);
+    Ok(())
+}
 
-    /// Frees those pages of a tree in shared extents that the page of owners at `place` describes.
-    fn release_pages(&self, tree: TreeId, place: PageNo, pages: Vec<PageNo>, room: AskRoom<'_>) -> Result {
-        room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
-        if planted(Bug::SharedFreedWhole) {
-            return pages.into_iter().try_for_each(|page| self.free_whole_extent(page));
-        }
-        let names = self.pool.fetch(place)?;
-        let mut mtr = Mtr::begin(&self.log, &self.pool)?;
-        let slot = mtr.add(names.write());
-        for page in pages {
-            mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(self.page_bytes(), page) });
-            self.state.lock().shared.give_back(tree, page);
-        }
-        mtr.commit();
-        Ok(())
+/// Frees those pages of a tree in shared extents that the page of owners at `place` describes.
+fn release_pages(
+    ground: &Ground,
+    tree: TreeId,
+    place: PageNo,
+    pages: Vec<PageNo>,
+    room: AskRoom<'_>,
+) -> Result {
+    room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
+    if planted(Bug::SharedFreedWhole) {
+        return pages.into_iter().try_for_each(|page| free_whole_extent(ground, page));
     }
+    let names = ground.pool.fetch(place)?;
+    let mut mtr = Mtr::begin(&ground.log, &ground.pool)?;
+    let slot = mtr.add(names.write());
+    for page in pages {
+        mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(ground.page_bytes(), page) });
+        ground.state.lock().shared.give_back(tree, page);
+    }
+    mtr.commit();
+    Ok(())
+}
 
-    /// Frees the extents of a tree in one group.
-    fn release_group(&self, tree: TreeId, group: u32, room: AskRoom<'_>) -> Result {
-        let group_extents = extents_per_map(self.page_bytes());
-        let map = self.map_page(group);
-        let page = self.pool.fetch_with(map, FetchHint::Scan)?.read();
-        let extents = (0..group_extents as u16).map(|index| (index, map::extent(&page, index)));
-        let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
-        drop(page);
-        if owned.is_empty() {
-            return Ok(());
-        }
-        room(STEP_REDO + EACH_REDO * owned.len() as u64)?;
-        // No other thread changes what the page says of them.
-        let page = self.pool.fetch_with(map, FetchHint::Scan)?;
-        let mut mtr = Mtr::begin(&self.log, &self.pool)?;
-        let slot = mtr.add(page.write());
-        for &(extent, _) in &owned {
-            mtr.apply(slot, &PageOp::MapRelease { extent });
-        }
-        self.metrics.add(M::ExtentsFreed, owned.len() as u64);
-        {
-            let mut state = self.state.lock();
-            for &(index, extent) in &owned {
-                state.released(tree, group * group_extents + u32::from(index), extent.used);
-            }
-        }
-        mtr.commit();
-        Ok(())
+/// Frees the extents of a tree in one group.
+fn release_group(ground: &Ground, tree: TreeId, group: u32, room: AskRoom<'_>) -> Result {
+    let group_extents = ground.group_extents();
+    let map = ground.map_page(group);
+    let page = ground.pool.fetch_with(map, FetchHint::Scan)?.read();
+    let extents = (0..group_extents as u16).map(|index| (index, map::extent(&page, index)));
+    let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
+    drop(page);
+    if owned.is_empty() {
+        return Ok(());
     }
+    room(STEP_REDO + EACH_REDO * owned.len() as u64)?;
+    // No other thread changes what the page says of them.
+    let page = ground.pool.fetch_with(map, FetchHint::Scan)?;
+    let mut mtr = Mtr::begin(&ground.log, &ground.pool)?;
+    let slot = mtr.add(page.write());
+    for &(extent, _) in &owned {
+        mtr.apply(slot, &PageOp::MapRelease { extent });
+    }
+    ground.metrics.add(M::ExtentsFreed, owned.len() as u64);
+    {
+        let mut state = ground.state.lock();
+        for &(index, extent) in &owned {
+            state.released(tree, group * group_extents + u32::from(index), extent.used);
+        }
+    }
+    mtr.commit();
+    Ok(())
 }

@@ -1,17 +1,16 @@
 //! Reservations: pages reserved for a tree before anything is latched. And the map pages that
 //! describe them, pinned before anything is latched.
 
+use super::Space;
 use super::state::{Picked, SpaceState};
-use super::{Space, map};
 use crate::buffer::{FrameHolder, Pin};
 use crate::error::{Error, Result};
 use crate::mtr::{Mtr, Slot};
-use crate::page::map::{EXTENT_PAGES, Extent};
+use crate::page::map::{self, EXTENT_PAGES, Extent};
 use crate::page::op::PageOp;
 use crate::page::owners;
-use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
-use metrics::{M, SyncReason};
+use metrics::M;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -59,32 +58,36 @@ impl Space {
     /// it waits for another frame.
     pub(crate) fn map_of(&self, page: PageNo, _holder: &FrameHolder<'_>) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })
+        Ok(PinnedMap { page: map, pin: self.ground.pool.fetch(map)? })
     }
 
     /// As [`Space::map_of`], if the page of the map is in memory.
     pub(crate) fn try_map_of(&self, page: PageNo) -> Option<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Some(PinnedMap { page: map, pin: self.pool.try_pin(map)? })
+        Some(PinnedMap { page: map, pin: self.ground.pool.try_pin(map)? })
     }
 
     /// Returns the number of the page of the map that says which tree owns `page`: the map page, or
     /// the page of owners if trees share the extent.
     pub(crate) fn map_page_of(&self, page: PageNo) -> PageNo {
         let extent = page.0 / EXTENT_PAGES;
-        if self.is_shared(extent) { self.owners_page(extent) } else { self.map_entry(extent).0 }
+        if self.ground.is_shared(extent) {
+            self.ground.owners_page(extent)
+        } else {
+            self.ground.map_entry(extent).0
+        }
     }
 
     /// Returns what describes `page` in a latched page of the map. REQUIRES: `map` describes it.
     fn entry_in(&self, map: LatchedMap, page: PageNo) -> MapEntry {
         let extent = page.0 / EXTENT_PAGES;
-        let (of_extent, index) = self.map_entry(extent);
+        let (of_extent, index) = self.ground.map_entry(extent);
         if map.page == of_extent {
             return MapEntry::Extent(index);
         }
-        let describes = map.page == self.owners_page(extent);
+        let describes = map.page == self.ground.owners_page(extent);
         base::check!(describes, "{:?} does not describe {page:?}", map.page);
-        MapEntry::Owner(owners::index_of(self.page_bytes(), page))
+        MapEntry::Owner(owners::index_of(self.ground.page_bytes(), page))
     }
 
     /// Reserves `n` pages for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages
@@ -104,9 +107,9 @@ impl Space {
             match self.pick(|state| state.pick(reservation.tree)) {
                 Picked::Page(page) => reservation.pages.push(page),
                 Picked::Extent(extent) => self.reserve_pages(reservation, extent, most)?,
-                Picked::NoSharedPage if self.share_extent()? => {}
-                Picked::NoExtent if self.unshare()? => {}
-                Picked::NoSharedPage | Picked::NoExtent => self.await_growth()?,
+                Picked::NoSharedPage if self.sharing.share_extent(&self.ground)? => {}
+                Picked::NoExtent if self.sharing.unshare(&self.ground)? => {}
+                Picked::NoSharedPage | Picked::NoExtent => self.growth.await_growth(&self.ground)?,
             }
         }
         Ok(())
@@ -118,8 +121,8 @@ impl Space {
         while reservation.pages.is_empty() {
             match self.pick(|state| state.pick_extent(tree)) {
                 Some(extent) => self.reserve_pages(&mut reservation, extent, EXTENT_PAGES as usize)?,
-                None if self.unshare()? => {}
-                None => self.await_growth()?,
+                None if self.sharing.unshare(&self.ground)? => {}
+                None => self.growth.await_growth(&self.ground)?,
             }
         }
         Ok(reservation)
@@ -128,15 +131,15 @@ impl Space {
     /// Reserves up to `most` pages of an extent, perhaps none.
     fn reserve_pages(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
         let tree = reservation.tree;
-        let (map_page, index) = self.map_entry(extent);
-        let page = self.pool.fetch(map_page)?.read();
+        let (map_page, index) = self.ground.map_entry(extent);
+        let page = self.ground.pool.fetch(map_page)?.read();
         let entry = map::extent(&page, index);
-        let mut state = self.state.lock();
+        let mut state = self.ground.state.lock();
         if entry.tree != tree && entry != (Extent { tree: TreeId::NONE, used: 0 }) {
             // Taking a page of it would fail in the middle of a mini-transaction.
             state.room.exclude(tree, extent);
             let what = format!("{map_page:?}: extent {extent} has another owner than it had");
-            return Err(Error::corrupt(self.path(), what));
+            return Err(Error::corrupt(self.ground.path(), what));
         }
         let picked = state.room.reserve(tree, extent, entry.used, most);
         let bits = (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0);
@@ -146,7 +149,7 @@ impl Space {
 
     /// Calls `pick` on the state, and wakes the thread that grows the file if few extents are free.
     fn pick<T>(&self, pick: impl FnOnce(&mut SpaceState) -> T) -> T {
-        let mut state = self.state.lock();
+        let mut state = self.ground.state.lock();
         let picked = pick(&mut state);
         let wake = state.extents.free_count() < state.wake_below;
         if wake {
@@ -154,20 +157,9 @@ impl Space {
         }
         drop(state);
         if wake {
-            self.options.grower.unpark();
+            self.growth.wake();
         }
         picked
-    }
-
-    /// Grows the file unless another thread has made a free extent meanwhile.
-    fn await_growth(&self) -> Result {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let growing = self.growing.lock();
-        let needed = self.state.lock().extents.free_count() == 0;
-        let grown = if needed { self.grow(&growing, SyncReason::Grow) } else { Ok(()) };
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.metrics.add(M::FileGrowthsAwaited, u64::from(needed && grown.is_ok()));
-        grown
     }
 
     /// Frees a page, in the mini-transaction that empties it. It may be reused once that is logged.
@@ -188,7 +180,7 @@ impl Space {
         // The page can be reused at once. A caller that takes it must latch this page of the map
         // and then the page itself. This mini-transaction holds both until its redo is in the log
         // buffer.
-        self.state.lock().freed(owner, page);
+        self.ground.state.lock().freed(owner, page);
     }
 
     /// Whether the page is in use and belongs to `tree`. REQUIRES: `map` describes it.
@@ -216,7 +208,7 @@ impl Space {
             mtr.apply(map.slot, &PageOp::MapClear { extent, pages });
         }
         // As in `free`.
-        let mut state = self.state.lock();
+        let mut state = self.ground.state.lock();
         pages.iter().for_each(|page| state.freed(tree, *page));
     }
 }
@@ -252,10 +244,10 @@ impl<'s> Reservation<'s> {
             MapEntry::Extent(extent) => {
                 if map::extent(mtr.page(map.slot), extent).tree == TreeId::NONE {
                     mtr.apply(map.slot, &PageOp::MapOwn { extent, tree: self.tree });
-                    self.space.metrics.add(M::ExtentsAllocated, 1);
+                    self.space.ground.metrics.add(M::ExtentsAllocated, 1);
                 }
                 mtr.apply(map.slot, &PageOp::MapSet { extent, page: (page.0 % EXTENT_PAGES) as u8 });
-                self.space.state.lock().room.taken(page);
+                self.space.ground.state.lock().room.taken(page);
             }
         }
         page
@@ -264,7 +256,7 @@ impl<'s> Reservation<'s> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let mut state = self.space.state.lock();
+        let mut state = self.space.ground.state.lock();
         for page in self.pages.drain(..) {
             state.give_back(self.tree, page);
         }

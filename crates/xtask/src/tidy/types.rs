@@ -18,7 +18,6 @@ const IN_MANY_FILES: &[(&str, &str, usize)] = &[
     ("crates/millpond", "Transaction", 11),
     ("crates/millpond", "LockTable", 6),
     ("crates/millpond", "Log", 5),
-    ("crates/millpond", "Space", 5),
     ("crates/millpond", "Txns", 18),
     ("crates/vfs", "Vfs", 6),
 ];

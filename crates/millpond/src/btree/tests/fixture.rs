@@ -82,7 +82,7 @@ impl TestStore {
             reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
             file: Arc::clone(&file),
             db_id: DB_ID,
-            pages_max: crate::space::PAGES_MAX,
+            pages_max: u32::MAX,
             grow_pages: 512,
             grower: parker.unparker(),
         };

@@ -5,7 +5,7 @@
 use base::PageNo;
 use pace::read_ahead::ReadAhead;
 
-use crate::buffer::{FetchHint, PageRead, Siblings};
+use crate::buffer::{FetchHint, PageRead, Siblings, room_ahead};
 use crate::page::node::Inner;
 use crate::store::Store;
 
@@ -57,7 +57,7 @@ impl<'a> LeafReads<'a> {
     #[cold]
     pub(super) fn missed(&mut self, store: &Store, parent: &PageRead<'_>, slot: u16) {
         let Some(scan) = &mut self.scan else { return };
-        let count = scan.state.missed(scan.backward, &store.pool.room_ahead(self.hint));
+        let count = scan.state.missed(scan.backward, &room_ahead(&store.pool, self.hint));
         scan.state.read(1);
         let pages = siblings(&Inner::new(parent), slot, count, scan.backward, scan.end);
         let siblings = Siblings { pages, parent: parent.page_no(), stamp: parent.stamp() };
@@ -68,7 +68,7 @@ impl<'a> LeafReads<'a> {
     pub(super) fn read_noted(&mut self, store: &Store) {
         let Some(scan) = &mut self.scan else { return };
         if let Some(noted) = scan.noted.take() {
-            scan.state.read(store.pool.read_ahead(&noted, self.hint) as u32);
+            scan.state.read(noted.read_ahead(&store.pool, self.hint) as u32);
         }
     }
 }

@@ -51,9 +51,9 @@ impl<'s> ChainReader<'s> {
             None => visit_page(&self.store.pool.fetch_with(at, self.hint)?.read(), &mut named, visitor),
         };
         if !named.is_empty() {
-            self.store.pool.read_uncached(named, &mut self.images);
+            self.images.read(&self.store.pool, named);
             if self.hint == FetchHint::Normal {
-                self.store.pool.cache_images(&self.images);
+                self.images.cache(&self.store.pool);
             }
         }
         Ok(visited)

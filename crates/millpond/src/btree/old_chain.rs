@@ -163,7 +163,7 @@ fn names_in(
     }
     // Purge needs the page once. A frame for it would have to be free first.
     let mut read = PageImages::default();
-    store.pool.read_uncached([page], &mut read);
+    read.read(&store.pool, [page]);
     match read.get(page) {
         Some(image) => Ok(names(image)),
         None => Ok(names(&store.pool.fetch_with(page, FetchHint::Scan)?.read())),

@@ -11,7 +11,7 @@ use base::{PageNo, TreeId};
 use metrics::M;
 
 use super::chain_reader::ChainReader;
-use crate::buffer::FetchHint;
+use crate::buffer::{FetchHint, fetch_many};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::Version;
@@ -121,7 +121,7 @@ pub(crate) fn chain_to_free(store: &Store, head: PageNo, owner: Version) -> Resu
 pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> Result {
     let left = pages.len().saturating_sub(most);
     // Backwards. Each page changes twice: it becomes the end of the chain, then it is freed.
-    let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..], FetchHint::Normal);
+    let _ = fetch_many(&store.pool, &pages[left.saturating_sub(1)..], FetchHint::Normal);
     while pages.len() > left {
         let last = pages.len() - 1;
         let holder = store.pool.hold_frames()?;

@@ -9,6 +9,7 @@ use metrics::{Latency, M};
 use pace::read_ahead::Room;
 
 use super::fetch::LoadingPage;
+use super::free::FreeFrame;
 use super::pool::{FetchHint, Pool, Stamp};
 use crate::error::Result;
 
@@ -23,90 +24,98 @@ pub(crate) struct Siblings {
     pub(crate) stamp: Stamp,
 }
 
-impl Pool {
-    /// Reads the pages that are not in memory, with many reads in flight, as long as frames are
-    /// available without waiting. After an error the other pages are in memory all the same.
-    /// REQUIRES: the caller holds no latch.
-    pub(crate) fn fetch_many(&self, pages: &[PageNo], hint: FetchHint) -> Result {
-        let (mut batch, _) = self.install_absent(pages, || self.try_take_frame(hint));
-        let together = self.read_together(&mut batch);
-        let mut first_error = Ok(());
-        for mut loading in batch {
-            // A batch reports only that some read failed. Reads one by one show which.
-            let read = if together { Ok(()) } else { self.read(&mut loading) };
-            let arrived = read.and_then(|()| self.finish_read(loading, hint).map(drop));
-            first_error = first_error.and(arrived);
-        }
-        first_error
-    }
+/// Pages that are being read together.
+struct Batch<'p> {
+    pool: &'p Pool,
+    pages: Vec<LoadingPage<'p>>,
+}
 
-    /// Returns what the pool has for reading ahead, for a scan with this hint.
-    pub(crate) fn room_ahead(&self, hint: FetchHint) -> Room {
-        Room {
-            frames: if self.reads_ahead { self.frame_count() as u64 } else { 0 },
-            free: self.free_frames() as u64,
-            reserve: self.free_reserve() as u64,
-            reusable: if hint == FetchHint::Scan { self.reusable_frames() as u64 } else { 0 },
-        }
+/// Reads the pages that are not in memory, with many reads in flight, as long as frames are
+/// available without waiting. After an error the other pages are in memory all the same. REQUIRES:
+/// the caller holds no latch.
+pub(crate) fn fetch_many(pool: &Pool, pages: &[PageNo], hint: FetchHint) -> Result {
+    let (mut batch, _) = Batch::install(pool, pages, || pool.try_take_frame(hint));
+    let together = batch.read();
+    let mut first_error = Ok(());
+    for mut loading in batch.pages {
+        // A batch reports only that some read failed. Reads one by one show which.
+        let read = if together { Ok(()) } else { pool.read(&mut loading) };
+        let arrived = read.and_then(|()| pool.finish_read(loading, hint).map(drop));
+        first_error = first_error.and(arrived);
     }
+    first_error
+}
 
+/// Returns what the pool has for reading ahead, for a scan with this hint.
+pub(crate) fn room_ahead(pool: &Pool, hint: FetchHint) -> Room {
+    Room {
+        frames: if pool.reads_ahead { pool.frame_count() as u64 } else { 0 },
+        free: pool.free_frames() as u64,
+        reserve: pool.free_reserve() as u64,
+        reusable: if hint == FetchHint::Scan { pool.reusable_frames() as u64 } else { 0 },
+    }
+}
+
+impl Siblings {
     /// Reads those of the pages that are not in memory, as long as there are frames that nobody
     /// needs. Returns how many of them it has gone through. Returns no errors: a page that cannot
     /// be read is left out, and whoever comes to it fails. REQUIRES: the caller holds no latch.
-    pub(crate) fn read_ahead(&self, siblings: &Siblings, hint: FetchHint) -> usize {
-        let Siblings { pages, parent, stamp } = siblings;
-        let (mut batch, passed) = self.install_absent(pages, || self.try_take_spare(hint));
+    pub(crate) fn read_ahead(&self, pool: &Pool, hint: FetchHint) -> usize {
+        let Siblings { pages, parent, stamp } = self;
+        let (mut batch, passed) = Batch::install(pool, pages, || pool.try_take_spare(hint));
         // Since the parent's latch was released a page may have been freed, and a bulk load may
         // write it past the pool if no frame has it. Now that the frames have the pages, an
         // unchanged parent proves that none was.
-        if batch.is_empty() || self.stamp(*parent) != Some(*stamp) {
+        if batch.pages.is_empty() || pool.stamp(*parent) != Some(*stamp) {
             return 0;
         }
-        let together = self.read_together(&mut batch);
-        for mut loading in batch {
-            if !together && self.read(&mut loading).is_err() {
+        let together = batch.read();
+        for mut loading in batch.pages {
+            if !together && pool.read(&mut loading).is_err() {
                 continue;
             }
             // Damage is judged again by the fetch of the single page.
             let _ = match loading.page() == pages[0] {
-                true => self.finish_read(loading, hint).map(drop),
-                false => self.finish_ahead(loading, hint),
+                true => pool.finish_read(loading, hint).map(drop),
+                false => pool.finish_ahead(loading, hint),
             };
         }
         passed
     }
+}
 
+impl<'p> Batch<'p> {
     /// Enters the pages that are not in memory in the page table, until there is no frame. Also
     /// returns how many of the pages it has gone through.
-    fn install_absent<'p>(
-        &'p self,
+    fn install(
+        pool: &'p Pool,
         pages: &[PageNo],
-        mut frame: impl FnMut() -> Option<super::free::FreeFrame<'p>>,
-    ) -> (Vec<LoadingPage<'p>>, usize) {
-        let mut batch = Vec::with_capacity(pages.len());
+        mut frame: impl FnMut() -> Option<FreeFrame<'p>>,
+    ) -> (Batch<'p>, usize) {
+        let mut batch = Batch { pool, pages: Vec::with_capacity(pages.len()) };
         for (n, &page) in pages.iter().enumerate() {
-            if self.table.get(self.frames(), page).is_some() {
+            if pool.table.get(pool.frames(), page).is_some() {
                 continue;
             }
             let Some(free) = frame() else { return (batch, n) };
-            if let Ok(loading) = self.install(free, page) {
-                batch.push(loading);
+            if let Ok(loading) = pool.install(free, page) {
+                batch.pages.push(loading);
             }
         }
         (batch, pages.len())
     }
 
-    /// Reads the pages of a batch. Returns whether all could be read.
-    fn read_together(&self, batch: &mut [LoadingPage<'_>]) -> bool {
-        if batch.is_empty() {
+    /// Reads the pages. Returns whether all could be read.
+    fn read(&mut self) -> bool {
+        if self.pages.is_empty() {
             return true;
         }
-        let count = batch.len() as u64;
-        let begun_us = self.clock.now_us();
-        let pages = batch.iter_mut().map(|loading| (loading.page(), loading.bytes()));
-        let together = self.file().read_many(pages).is_ok();
-        self.metrics.add(M::PageReadsIo, count);
-        self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        let (pool, count) = (self.pool, self.pages.len() as u64);
+        let begun_us = pool.clock.now_us();
+        let pages = self.pages.iter_mut().map(|loading| (loading.page(), loading.bytes()));
+        let together = pool.file().read_many(pages).is_ok();
+        pool.metrics.add(M::PageReadsIo, count);
+        pool.metrics.time(Latency::PageRead, pool.clock.now_us().saturating_sub(begun_us));
         together
     }
 }

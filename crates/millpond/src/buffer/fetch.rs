@@ -55,7 +55,7 @@ impl Pool {
     /// As [`Pool::try_pin`], with the expected use of the page.
     #[inline]
     pub(crate) fn try_pin_with(&self, page: PageNo, hint: FetchHint) -> Option<Pin<'_>> {
-        match self.probe(page) {
+        match PageProbe::of(self, page) {
             PageProbe::Resident(pin) => {
                 if hint == FetchHint::Normal {
                     self.touch(&pin);
@@ -77,7 +77,7 @@ impl Pool {
         holds_no_latch();
         let mut turn = 0;
         loop {
-            match self.probe(page) {
+            match PageProbe::of(self, page) {
                 PageProbe::Resident(pin) => {
                     if hint == FetchHint::Normal {
                         self.touch(&pin);
@@ -155,7 +155,7 @@ impl Pool {
         let mut free = frame;
         let mut turn = 0;
         loop {
-            match self.probe(page) {
+            match PageProbe::of(self, page) {
                 PageProbe::Resident(pin) | PageProbe::Behind(pin) => {
                     self.touch(&pin);
                     let mut write = pin.write();
@@ -195,7 +195,7 @@ impl Pool {
     /// Waits while a thread reads the page from the file. REQUIRES: the caller holds no latch.
     pub(crate) fn await_read(&self, page: PageNo) {
         holds_no_latch();
-        if let PageProbe::Loading(pin) = self.probe(page) {
+        if let PageProbe::Loading(pin) = PageProbe::of(self, page) {
             drop(self.frames().share(pin.frame()));
         }
     }

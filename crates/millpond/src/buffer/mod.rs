@@ -36,7 +36,8 @@ mod resize;
 mod tests;
 mod uncached;
 
-pub(crate) use batch::Siblings;
+pub(crate) use audit::audit;
+pub(crate) use batch::{Siblings, fetch_many, room_ahead};
 pub(crate) use dirty::FlushTicket;
 pub(crate) use free::{FrameHolder, FreeFrame};
 pub(crate) use guard::{PageRead, PageWrite, Pin};
@@ -44,5 +45,5 @@ pub(crate) use pool::{FetchHint, Pool, PoolOptions, Stamp};
 #[cfg(test)]
 pub(crate) use read_hook::RefuseDamage;
 pub(crate) use read_hook::{Arrival, ReadHook};
-pub(crate) use resize::ShrinkStep;
+pub(crate) use resize::{Shrink, ShrinkStep, grow};
 pub(crate) use uncached::PageImages;

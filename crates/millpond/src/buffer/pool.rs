@@ -22,7 +22,7 @@ use crate::page_file::PageFile;
 pub(crate) struct PoolOptions {
     /// How many pages fit in memory.
     pub(crate) frames: usize,
-    /// How many may fit later, see [`Pool::grow`].
+    /// How many may fit later, see [`super::grow`].
     pub(crate) frames_most: usize,
     /// Whether scans may read ahead.
     pub(crate) reads_ahead: bool,

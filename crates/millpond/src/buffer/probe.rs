@@ -19,30 +19,30 @@ pub(super) enum PageProbe<'p> {
     Resident(Pin<'p>),
 }
 
-impl Pool {
+impl<'p> PageProbe<'p> {
     /// Looks for a page, and pins it if it is there.
-    pub(super) fn probe(&self, page: PageNo) -> PageProbe<'_> {
-        let Some((index, frame)) = self.table.hint(self.frames(), page) else {
+    pub(super) fn of(pool: &'p Pool, page: PageNo) -> PageProbe<'p> {
+        let Some((index, frame)) = pool.table.hint(pool.frames(), page) else {
             // The lookup without the mutex may miss a page that is there, while other pages come
             // and go.
-            let there = self.table.get_locked(self.frames(), page);
+            let there = pool.table.get_locked(pool.frames(), page);
             return if there.is_some() { PageProbe::Leaving } else { PageProbe::Absent };
         };
-        self.frames().prefetch(index);
+        pool.frames().prefetch(index);
         let before = frame.pin();
-        let pin = Pin::adopt(self, index, page);
+        let pin = Pin::adopt(pool, index, page);
         if before & CLAIMED != 0 || frame.page_no() != page {
             return PageProbe::Leaving;
         }
         match before & (LOADING | BEHIND | AHEAD) {
             0 => PageProbe::Resident(pin),
             AHEAD => {
-                self.frames().get(index).clear(AHEAD);
+                pool.frames().get(index).clear(AHEAD);
                 PageProbe::Resident(pin)
             }
             _ if before & LOADING != 0 => PageProbe::Loading(pin),
             _ => {
-                self.frames().get(index).clear(AHEAD);
+                pool.frames().get(index).clear(AHEAD);
                 PageProbe::Behind(pin)
             }
         }

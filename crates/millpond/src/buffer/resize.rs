@@ -67,51 +67,49 @@ pub(crate) enum ShrinkStep {
     Left { count: usize, dirty: Vec<PageNo> },
 }
 
-impl Pool {
-    /// Adds frames until there are `frames`. After an error the pool is as before. REQUIRES: no
-    /// other thread changes the size, and there are fewer frames.
-    pub(crate) fn grow(&self, frames: usize) -> Result {
-        let from = self.frame_count();
-        base::check!(frames > from, "a pool of {from} frames grows to {frames}");
-        if frames > self.frames().most() {
-            let most = self.frames().most() as u64 * self.page_bytes() as u64;
-            let what =
-                format!("the buffer pool can have at most {most} bytes until the database is opened again");
-            return Err(Error::Limit { what });
-        }
-        let failed = |e| Error::io("map memory for the pages of", self.path(), e);
-        self.frames().open(from..frames).map_err(failed)?;
-        if let Err(error) = self.table.resize(self.frames(), frames) {
-            self.frames().close(from..frames);
-            return Err(failed(error));
-        }
-        {
-            let mut list = self.free.list.lock();
-            list.frames.reserve(frames - from);
-            list.holders_most = holders_most(frames);
-            self.frames().set_count(frames);
-            self.free.may_hold.notify_all();
-        }
-        for first in (from..frames).step_by(FREED_TOGETHER) {
-            let some = first as u32..frames.min(first + FREED_TOGETHER) as u32;
-            let mut list = self.free.list.lock();
-            list.frames.extend(some);
-            self.free.engine_needs_free.notify_all();
-            self.free.need_free.notify_all();
-        }
-        Ok(())
+/// Adds frames until there are `frames`. After an error the pool is as before. REQUIRES: no
+/// other thread changes the size, and there are fewer frames.
+pub(crate) fn grow(pool: &Pool, frames: usize) -> Result {
+    let from = pool.frame_count();
+    base::check!(frames > from, "a pool of {from} frames grows to {frames}");
+    if frames > pool.frames().most() {
+        let most = pool.frames().most() as u64 * pool.page_bytes() as u64;
+        let what =
+            format!("the buffer pool can have at most {most} bytes until the database is opened again");
+        return Err(Error::Limit { what });
     }
-
-    /// Begins to take frames away until there are `frames`. REQUIRES: no other thread changes the
-    /// size, and there are more frames.
-    pub(crate) fn shrink(&self, frames: usize) -> Shrink<'_> {
-        let from = self.frame_count();
-        base::check!(frames < from && frames > 0, "a pool of {from} frames shrinks to {frames}");
-        Shrink { pool: self, from, to: frames, stage: Stage::Begun, next: frames }
+    let failed = |e| Error::io("map memory for the pages of", pool.path(), e);
+    pool.frames().open(from..frames).map_err(failed)?;
+    if let Err(error) = pool.table.resize(pool.frames(), frames) {
+        pool.frames().close(from..frames);
+        return Err(failed(error));
     }
+    {
+        let mut list = pool.free.list.lock();
+        list.frames.reserve(frames - from);
+        list.holders_most = holders_most(frames);
+        pool.frames().set_count(frames);
+        pool.free.may_hold.notify_all();
+    }
+    for first in (from..frames).step_by(FREED_TOGETHER) {
+        let some = first as u32..frames.min(first + FREED_TOGETHER) as u32;
+        let mut list = pool.free.list.lock();
+        list.frames.extend(some);
+        pool.free.engine_needs_free.notify_all();
+        pool.free.need_free.notify_all();
+    }
+    Ok(())
 }
 
-impl Shrink<'_> {
+impl<'p> Shrink<'p> {
+    /// Begins to take frames away until there are `frames`. REQUIRES: no other thread changes the
+    /// size, and there are more frames.
+    pub(crate) fn begin(pool: &'p Pool, frames: usize) -> Shrink<'p> {
+        let from = pool.frame_count();
+        base::check!(frames < from && frames > 0, "a pool of {from} frames shrinks to {frames}");
+        Shrink { pool, from, to: frames, stage: Stage::Begun, next: frames }
+    }
+
     /// Does what can be done without waiting. Names up to `dirty` pages that must be written before
     /// their frames can leave.
     pub(crate) fn step(&mut self, dirty: usize) -> ShrinkStep {

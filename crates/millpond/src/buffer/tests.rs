@@ -5,7 +5,7 @@ mod ahead;
 mod file;
 mod resize;
 
-use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage};
+use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage, fetch_many};
 use crate::error::{Error, Poison};
 use crate::page::header;
 use crate::page_file::{PageFile, seal};
@@ -122,7 +122,7 @@ fn a_failed_read_leaves_no_page_and_no_used_frame() {
             matches!(&error, Error::Io { op: "read", .. }) && error.to_string().contains(PATH),
             "{error}"
         );
-        let error = w.pool.fetch_many(&[PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
+        let error = fetch_many(&w.pool, &[PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
         assert!(error.to_string().contains(PATH), "{error}");
         assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 4);
     }
@@ -130,7 +130,7 @@ fn a_failed_read_leaves_no_page_and_no_used_frame() {
     w.file.damage(PageNo(7));
     let error = w.pool.fetch(PageNo(7)).unwrap_err();
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains('7')), "{error}");
-    let error = w.pool.fetch_many(&[PageNo(6), PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
+    let error = fetch_many(&w.pool, &[PageNo(6), PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     assert!(w.pool.try_pin(PageNo(6)).is_some() && w.pool.try_pin(PageNo(8)).is_some());
     assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 2);

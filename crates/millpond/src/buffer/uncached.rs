@@ -30,41 +30,38 @@ impl PageImages {
         let at = self.places[index].1 * self.page_bytes;
         Some(&self.memory.as_ref()?[at..at + self.page_bytes])
     }
-}
 
-impl Pool {
-    /// Reads the pages that are in no frame, and replaces the contents of `images`. Returns no
-    /// errors: a page that cannot be read is left out. REQUIRES: the caller holds no latch. Before
-    /// the caller trusts an image, it checks that no thread has changed the page since before this
-    /// call.
-    pub(crate) fn read_uncached(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut PageImages) {
-        let page_bytes = self.page_bytes();
-        images.page_bytes = page_bytes;
-        images.places.clear();
-        images.places.extend(pages.into_iter().filter(|page| !self.holds(*page)).map(|page| (page, 0)));
-        images.places.sort_unstable();
-        images.places.dedup();
-        images.places.iter_mut().enumerate().for_each(|(index, place)| place.1 = index);
-        let bytes = images.places.len() * page_bytes;
+    /// Reads the pages that are in no frame; they replace those of before. Returns no errors: a
+    /// page that cannot be read is left out. REQUIRES: the caller holds no latch. Before the caller
+    /// trusts an image, it checks that no thread has changed the page since before this call.
+    pub(crate) fn read(&mut self, pool: &Pool, pages: impl IntoIterator<Item = PageNo>) {
+        let page_bytes = pool.page_bytes();
+        self.page_bytes = page_bytes;
+        self.places.clear();
+        self.places.extend(pages.into_iter().filter(|page| !pool.holds(*page)).map(|page| (page, 0)));
+        self.places.sort_unstable();
+        self.places.dedup();
+        self.places.iter_mut().enumerate().for_each(|(index, place)| place.1 = index);
+        let bytes = self.places.len() * page_bytes;
         if bytes == 0 {
             return;
         }
-        let enough = images.memory.take().filter(|memory| memory.len() >= bytes);
-        let memory = images.memory.insert(enough.unwrap_or_else(|| AlignedBuf::zeroed(bytes)));
-        let places = &mut images.places;
-        let begun_us = self.clock.now_us();
+        let enough = self.memory.take().filter(|memory| memory.len() >= bytes);
+        let memory = self.memory.insert(enough.unwrap_or_else(|| AlignedBuf::zeroed(bytes)));
+        let places = &mut self.places;
+        let begun_us = pool.clock.now_us();
         let pages = places.iter().map(|(page, _)| *page);
-        let (reads, read) = self.file().read_runs(pages, &mut memory[..bytes]);
-        self.metrics.add(M::PageReadsIo, reads);
-        self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        let (reads, read) = pool.file().read_runs(pages, &mut memory[..bytes]);
+        pool.metrics.add(M::PageReadsIo, reads);
+        pool.metrics.time(Latency::PageRead, pool.clock.now_us().saturating_sub(begun_us));
         if read.is_err() {
             return places.clear();
         }
-        self.metrics.add(M::PagesRead, places.len() as u64);
+        pool.metrics.add(M::PagesRead, places.len() as u64);
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = accept(image, page);
-            let mut arrival = || self.hook().after_read(page, image, sound);
+            let mut arrival = || pool.hook().after_read(page, image, sound);
             sound.is_ok() && matches!(arrival(), Ok(Arrival::AsRead))
         });
     }
@@ -72,12 +69,12 @@ impl Pool {
     /// Puts the pages that were read into frames, as many as are available without waiting, for
     /// other readers. REQUIRES: no thread has changed the pages since they were read, or will
     /// before this returns.
-    pub(crate) fn cache_images(&self, images: &PageImages) {
-        for &(page, _) in &images.places {
-            let Some(free) = self.try_take_frame(FetchHint::Normal) else { return };
+    pub(crate) fn cache(&self, pool: &Pool) {
+        for &(page, _) in &self.places {
+            let Some(free) = pool.try_take_frame(FetchHint::Normal) else { return };
             // Another thread may have read the page meanwhile.
-            if let (Ok(loading), Some(image)) = (self.install(free, page), images.get(page)) {
-                self.fill(loading, image);
+            if let (Ok(loading), Some(image)) = (pool.install(free, page), self.get(page)) {
+                pool.fill(loading, image);
             }
         }
     }

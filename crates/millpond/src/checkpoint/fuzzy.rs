@@ -6,7 +6,7 @@ use super::places::Places;
 use super::protection::Protection;
 use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
-use crate::buffer::Pool;
+use crate::buffer::{Pool, audit};
 use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
@@ -151,7 +151,7 @@ impl Checkpointer {
             return Ok(root.checkpoint);
         }
         // INV-33: below the new checkpoint there is no redo that could mend a page.
-        self.pool.audit().map_err(|error| self.poison.set(error))?;
+        audit(&self.pool).map_err(|error| self.poison.set(error))?;
         let target = target.max(root.checkpoint);
         self.write_root(&mut root, target, reason, clean, false)?;
         Ok(root.checkpoint)

@@ -3,7 +3,7 @@
 use super::admission::{Admission, Asker};
 use super::roster::Worker;
 use super::writers::PageWriters;
-use crate::buffer::ShrinkStep;
+use crate::buffer::{Shrink, ShrinkStep, grow};
 use crate::error::{Error, Poison, Result};
 use crate::options::POOL_BYTES_MIN;
 use crate::store::Store;
@@ -89,7 +89,7 @@ impl PoolSize {
         let pool = &self.store.pool;
         match frames.cmp(&pool.frame_count()) {
             std::cmp::Ordering::Equal => return Ok(()),
-            std::cmp::Ordering::Greater => pool.grow(frames)?,
+            std::cmp::Ordering::Greater => grow(pool, frames)?,
             std::cmp::Ordering::Less => self.shrink_pool(frames)?,
         }
         self.store.metrics.add(M::BufferResizes, 1);
@@ -99,7 +99,7 @@ impl PoolSize {
     }
 
     fn shrink_pool(&self, frames: usize) -> Result {
-        let mut shrink = self.store.pool.shrink(frames);
+        let mut shrink = Shrink::begin(&self.store.pool, frames);
         let (mut seen, mut since_us) = (usize::MAX, self.clock.now_us());
         loop {
             self.poison.check()?;

@@ -7,7 +7,7 @@ use super::end::READ_AHEAD_BYTES;
 use super::pending::Pending;
 use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
-use crate::buffer::{FetchHint, Pool};
+use crate::buffer::{FetchHint, Pool, fetch_many};
 use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
 use crate::log::group::PREV_MASK;
@@ -204,7 +204,7 @@ impl Replay {
                 return Ok(());
             }
             let mine = InReplay::begin(&self.pending, worker, wanted.iter().copied());
-            self.pool.fetch_many(&mine.numbers, FetchHint::Replay)?;
+            fetch_many(&self.pool, &mine.numbers, FetchHint::Replay)?;
             for page in &batch {
                 self.look_ahead(window, &places[at..], page.len());
                 at += page.len();

@@ -1,7 +1,7 @@
 //! [`Ground`]: what all parts of the space map work on, and the reading of the map.
 
 use super::state::SpaceState;
-use crate::buffer::{FetchHint, Pool};
+use crate::buffer::{FetchHint, Pool, fetch_many};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
@@ -102,7 +102,7 @@ impl Ground {
     pub(super) fn read_ahead(&self, pages: &[PageNo], n: usize) {
         let together = MAPS_TOGETHER.min(self.pool.frame_count() / 8).max(1);
         if n.is_multiple_of(together) {
-            let _ = self.pool.fetch_many(&pages[n..pages.len().min(n + together)], FetchHint::Scan);
+            let _ = fetch_many(&self.pool, &pages[n..pages.len().min(n + together)], FetchHint::Scan);
         }
     }
 

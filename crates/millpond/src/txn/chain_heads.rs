@@ -18,7 +18,7 @@ impl Txns {
         let mut images = PageImages::default();
         let heads: Vec<PageNo> = streams.flat_map(|stream| self.chain_heads(stream)).collect();
         if !heads.is_empty() {
-            self.store.pool.read_uncached(heads, &mut images);
+            images.read(&self.store.pool, heads);
         }
         images
     }

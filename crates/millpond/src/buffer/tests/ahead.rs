@@ -13,7 +13,7 @@ impl World {
 
     fn read_ahead(&self, pages: std::ops::Range<u32>, stamp: Stamp, hint: FetchHint) -> usize {
         let siblings = Siblings { pages: pages.map(PageNo).collect(), parent: PARENT, stamp };
-        self.pool.read_ahead(&siblings, hint)
+        siblings.read_ahead(&self.pool, hint)
     }
 
     fn resident(&self, pages: std::ops::Range<u32>) -> usize {

@@ -1,12 +1,12 @@
 //! A pool that gets another size while threads use it.
 
-use super::super::resize::{Shrink, ShrinkStep};
+use super::super::resize::{Shrink, ShrinkStep, grow};
 use super::*;
 use std::time::Duration;
 
 /// Takes all steps of a shrink. Panics if it cannot end.
 fn shrink(w: &World, frames: usize) {
-    let mut shrink = w.pool.shrink(frames);
+    let mut shrink = Shrink::begin(&w.pool, frames);
     for _ in 0..10_000 {
         match shrink.step(4) {
             ShrinkStep::Done => return,
@@ -27,7 +27,7 @@ fn left(shrink: &mut Shrink<'_>) -> (usize, Vec<u32>) {
 fn a_pool_grows_and_keeps_its_pages_and_shrinks_to_fewer() {
     let w = world(16);
     (0..16).for_each(|page| drop(w.fetch(page)));
-    w.pool.grow(100).unwrap();
+    grow(&w.pool, 100).unwrap();
     assert_eq!((w.pool.frame_count(), w.pool.free_frames()), (100, 84));
     (0..100).for_each(|page| drop(w.fetch(page)));
     assert_eq!((w.file.reads(), w.metrics.get(M::FrameEvictions)), (100, 0));
@@ -37,7 +37,7 @@ fn a_pool_grows_and_keeps_its_pages_and_shrinks_to_fewer() {
     assert_eq!(w.metrics.get(M::FrameEvictions), 90);
     assert!(w.pool.overhead() < beside && w.pool.overhead() > 100 * 64, "control blocks stay");
     (0..100).for_each(|page| assert_eq!(header::page_no(&w.fetch(page).read()), PageNo(page)));
-    w.pool.grow(100).unwrap();
+    grow(&w.pool, 100).unwrap();
     assert_eq!(w.pool.free_frames(), 90);
     assert_eq!(w.pool.overhead(), beside);
     (0..100).for_each(|page| assert_eq!(header::page_no(&w.fetch(page).read()), PageNo(page)));
@@ -46,17 +46,17 @@ fn a_pool_grows_and_keeps_its_pages_and_shrinks_to_fewer() {
 #[test]
 fn a_pool_grows_no_further_than_its_addresses() {
     let w = world(16);
-    let error = w.pool.grow(129).unwrap_err();
+    let error = grow(&w.pool, 129).unwrap_err();
     let what = "the buffer pool can have at most 524288 bytes until the database is opened again";
     assert_eq!(error.to_string(), what);
-    w.pool.grow(128).unwrap();
+    grow(&w.pool, 128).unwrap();
 }
 
 #[test]
 fn a_shrink_names_dirty_pages_and_keeps_them_until_they_are_written() {
     let w = world(16);
     (0..16).for_each(|page| w.dirty(page, 1 + u64::from(page)));
-    let mut shrink = w.pool.shrink(8);
+    let mut shrink = Shrink::begin(&w.pool, 8);
     let (count, mut dirty) = left(&mut shrink);
     assert_eq!((count, dirty.len()), (8, 8), "{dirty:?}");
     assert_eq!(w.file.reads(), 16);
@@ -82,7 +82,7 @@ fn a_shrink_names_dirty_pages_and_keeps_them_until_they_are_written() {
 fn a_shrink_that_cannot_end_leaves_the_pool_as_it_was() {
     let w = world(16);
     let mut pins: Vec<_> = (0..16).map(|page| w.fetch(page)).collect();
-    let mut shrink = w.pool.shrink(8);
+    let mut shrink = Shrink::begin(&w.pool, 8);
     assert_eq!((left(&mut shrink).0, left(&mut shrink).0), (8, 8));
     // The frames are given out in the order of their numbers: these four can leave.
     pins.truncate(12);
@@ -100,7 +100,7 @@ fn a_shrink_that_cannot_end_leaves_the_pool_as_it_was() {
 fn holders_that_came_before_a_shrink_end_first_and_fewer_come_after() {
     let w = world(32);
     let holders: Vec<_> = (0..4).map(|_| w.pool.hold_frames().unwrap()).collect();
-    let mut shrink = w.pool.shrink(8);
+    let mut shrink = Shrink::begin(&w.pool, 8);
     assert_eq!(left(&mut shrink), (4, vec![]));
     assert_eq!(w.pool.free_frames(), 32, "no frame goes before");
     let later = w.pool.hold_frames().unwrap();
@@ -115,7 +115,7 @@ fn holders_that_came_before_a_shrink_end_first_and_fewer_come_after() {
     assert_eq!(w.pool.waiting_to_hold(), 1);
     drop(later);
     one_more.join().unwrap();
-    w.pool.grow(32).unwrap();
+    grow(&w.pool, 32).unwrap();
     drop((0..4).map(|_| w.pool.hold_frames().unwrap()).collect::<Vec<_>>());
 }
 
@@ -123,7 +123,7 @@ fn holders_that_came_before_a_shrink_end_first_and_fewer_come_after() {
 fn a_wait_of_a_shrink_ends_early_if_the_database_is_poisoned() {
     let w = world(16);
     w.poison.set(Error::Closed);
-    w.pool.shrink(8).wait(Duration::from_secs(3600));
+    Shrink::begin(&w.pool, 8).wait(Duration::from_secs(3600));
 }
 
 /// Four threads change pages, one scans, and a cleaner writes, while the pool gets another size a
@@ -165,7 +165,7 @@ fn no_change_is_lost_while_the_pool_gets_other_sizes() {
         match frames.cmp(&w.pool.frame_count()) {
             std::cmp::Ordering::Less => shrink_beside(&w, frames),
             std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => w.pool.grow(frames).unwrap(),
+            std::cmp::Ordering::Greater => grow(&w.pool, frames).unwrap(),
         }
     }
     stop.store(true, Ordering::Relaxed);
@@ -178,7 +178,7 @@ fn no_change_is_lost_while_the_pool_gets_other_sizes() {
 
 /// Takes the steps of a shrink while other threads use the pool.
 fn shrink_beside(w: &World, frames: usize) {
-    let mut shrink = w.pool.shrink(frames);
+    let mut shrink = Shrink::begin(&w.pool, frames);
     loop {
         match shrink.step(16) {
             ShrinkStep::Done => return,

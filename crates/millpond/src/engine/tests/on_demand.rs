@@ -105,7 +105,7 @@ fn a_scan_reads_pages_ahead_that_lack_redo() {
     let pages: Vec<_> = expected.keys().copied().filter(|page| !pool.holds(*page)).collect();
     for pages in pages.chunks(8) {
         let siblings = Siblings { pages: pages.to_vec(), parent: tree.root, stamp };
-        pool.read_ahead(&siblings, FetchHint::Normal);
+        siblings.read_ahead(pool, FetchHint::Normal);
         for page in pages {
             assert!(pool.fetch(*page).unwrap().read()[4..] == expected[page][..], "{page:?}");
         }

@@ -27,6 +27,11 @@ pub(crate) const HEADER_BYTES: usize = 40;
 /// Bytes of a block's payload.
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 
+/// Positions lie below 2^63: 292 years at a gigabyte a second.
+pub(crate) const LSN_BITS: u32 = 63;
+/// The last position.
+pub(crate) const LSN_END: Lsn = Lsn(1 << LSN_BITS);
+
 const FORMAT: u8 = 1;
 const _: () =
     assert!(HEADER_BYTES <= 512, "a header is rewritten whole or not at all: it lies in one sector");

@@ -14,44 +14,105 @@
 //! ```
 //! The durable LSN is the end of the contiguous prefix of completed flushes.
 
-use super::Log;
-use super::block::{PAYLOAD_BYTES, block_of, block_start, offset_in_block};
-use super::completed::FlushInfo;
-use super::flush_state::{FlushState, InFlightFlush};
-use super::scratch::Scratch;
+mod bounded;
+
+use super::block::{PAYLOAD_BYTES, block_of, block_start};
+use super::buffer::LogBuffer;
+use super::committers::Committers;
+use super::completed::{CompletedFlushes, FlushInfo};
+use super::deadlines::FlushDeadlines;
+use super::flush_state::{FlushState, Flushes, InFlightFlush};
+use super::scratch::{GATHER_BLOCKS, Scratch};
+use super::stamp::BlockStamp;
 use super::waiters::{Ticket, Wake};
-use super::write::FlushPlan;
+use super::write::{BlockWriter, FlushPlan};
+use crate::context::Context;
 use crate::duty;
-use crate::error::Result;
+use crate::error::{Poison, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
-use base::sync::atomic::Ordering;
-use base::sync::{MutexGuard, Parker, spin};
-use metrics::{Latency, M, SyncReason};
+use base::sync::{MutexGuard, Parker, Unparker, spin};
+use metrics::{Latency, M, Metrics, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+use vfs::Clock;
 
-impl Log {
-    /// Returns the end of the contiguous prefix of completed flushes. Everything below it survives
-    /// a power cut.
-    #[inline]
-    pub(crate) fn durable_lsn(&self) -> Lsn {
-        Lsn(self.durable.load(Ordering::Acquire))
+/// Makes what is in the log buffer durable.
+pub(super) struct GroupCommit {
+    buffer: LogBuffer,
+    writer: BlockWriter,
+    flushes: Flushes,
+    completed: CompletedFlushes,
+    deadlines: FlushDeadlines,
+    committers: Committers,
+    /// Flushes that may be in flight at once.
+    depth_max: u32,
+    /// Wakes the log thread.
+    log_thread: Unparker,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+}
+
+/// Published blocks in a scratch buffer.
+pub(super) struct Copied {
+    pub(super) first: u64,
+    pub(super) count: u64,
+    /// Where the log ends that they hold.
+    pub(super) to: Lsn,
+}
+
+impl GroupCommit {
+    /// Flushes `buffer` by `writer`, up to `depth_max` flushes at once. `prev_used` is how many
+    /// payload bytes are in use in the block before the first that will be written. `log_thread`
+    /// wakes the thread that calls [`GroupCommit::serve`].
+    pub(super) fn new(
+        context: &Context,
+        buffer: LogBuffer,
+        prev_used: u16,
+        writer: BlockWriter,
+        depth_max: u32,
+        log_thread: Unparker,
+    ) -> GroupCommit {
+        let Context { vfs, metrics, poison } = context.clone();
+        GroupCommit {
+            flushes: Flushes::new(buffer.durable(), prev_used),
+            buffer,
+            writer,
+            completed: CompletedFlushes::default(),
+            deadlines: FlushDeadlines::default(),
+            committers: Committers::default(),
+            depth_max,
+            log_thread,
+            clock: vfs.clock,
+            metrics,
+            poison,
+        }
     }
 
-    /// Returns the durable LSN that the headers of blocks written now may name. Until something of
-    /// this epoch is durable that is the end of the groups of the last epoch. The first block of
-    /// this epoch tells what lies between, and it may be lost while a later one survives.
-    pub(super) fn durable_for_blocks(&self) -> Lsn {
-        let durable = self.durable_lsn();
-        if durable == self.start.lsn { self.start.end } else { durable }
+    /// The buffer that is flushed.
+    #[inline]
+    pub(super) fn buffer(&self) -> &LogBuffer {
+        &self.buffer
+    }
+
+    /// Writes the buffer to the segments.
+    pub(super) fn writer(&self) -> &BlockWriter {
+        &self.writer
+    }
+
+    /// The threads that are about to commit.
+    #[inline]
+    pub(super) fn committers(&self) -> &Committers {
+        &self.committers
     }
 
     /// Waits until the group that starts at `lsn` is durable, and leads a flush if no other flush
     /// covers it. An error if the log has failed. REQUIRES: the group has been appended.
-    pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
-        if self.durable_lsn() > lsn {
+    pub(super) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
+        if self.buffer.durable() > lsn {
             return Ok(FlushInfo::default());
         }
         thread_local! {
@@ -60,17 +121,17 @@ impl Log {
         PARKER.with(|parker| self.wait_durable(lsn, reason, parker))
     }
 
-    /// Waits as [`Log::flush_to`] does, parked on `parker`.
+    /// Waits as [`GroupCommit::flush_to`] does, parked on `parker`.
     fn wait_durable(&self, lsn: Lsn, reason: SyncReason, parker: &Parker) -> Result<FlushInfo> {
-        let mut state = self.flush.lock();
+        let mut state = self.flushes.lock();
         loop {
-            if self.durable_lsn() > lsn {
+            if self.buffer.durable() > lsn {
                 return Ok(self.flush_info(lsn));
             }
             self.poison.check()?;
             // No flush would ever make a position durable that no thread has reserved.
-            base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
-            if lsn >= state.from
+            base::check!(lsn < self.buffer.reserved(), "nothing has been appended at LSN {lsn}");
+            if lsn >= state.from()
                 && self.slot_free(&state, 1)
                 && let Some(plan) = self.plan_flush(&mut state)
             {
@@ -80,11 +141,11 @@ impl Log {
             let ticket = state.waiters.add(lsn, Wake::Thread(parker.unparker()));
             drop(state);
             parker.park();
-            if self.durable_lsn() > lsn {
+            if self.buffer.durable() > lsn {
                 // The thread that moved the durable LSN has taken this waiter off the list.
                 return Ok(self.flush_info(lsn));
             }
-            state = self.flush.lock();
+            state = self.flushes.lock();
             state.waiters.remove(ticket);
         }
     }
@@ -92,20 +153,20 @@ impl Log {
     /// Returns `Ready` when the group that starts at `lsn` is durable or the log has failed. Until
     /// then it stores `waker`; the log thread calls it after such a change, holding nothing.
     /// `ticket` is the caller's entry in the list of waiters, `None` at first. REQUIRES:
-    /// [`Log::flush_soon`] was called after the group was appended; the log thread runs.
-    pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
-        if self.durable_lsn() > lsn {
+    /// [`GroupCommit::flush_soon`] was called after the group was appended; the log thread runs.
+    pub(super) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
+        if self.buffer.durable() > lsn {
             return Poll::Ready(Ok(()));
         }
         // A waker is a caller's code: it is cloned before the mutex is taken and dropped after it
         // is released.
         let wake = Wake::Task(waker.clone());
-        let mut state = self.flush.lock();
-        if self.durable_lsn() > lsn {
+        let mut state = self.flushes.lock();
+        if self.buffer.durable() > lsn {
             return Poll::Ready(Ok(()));
         }
         self.poison.check()?;
-        base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
+        base::check!(lsn < self.buffer.reserved(), "nothing has been appended at LSN {lsn}");
         let replaced = match *ticket {
             Some(ticket) => state.waiters.replace(ticket, wake),
             None => Err(wake),
@@ -124,16 +185,15 @@ impl Log {
 
     /// Returns the result of the flush that made the group at `lsn` durable. If that was long ago,
     /// only the time is set, to now. REQUIRES: the group is durable.
-    pub(crate) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
+    pub(super) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
         self.completed
             .find(lsn)
-            .unwrap_or_else(|| FlushInfo { done_us: self.vfs.clock.now_us(), ..FlushInfo::default() })
+            .unwrap_or_else(|| FlushInfo { done_us: self.clock.now_us(), ..FlushInfo::default() })
     }
 
     /// Publishes the number of flushes in flight. Called after each change.
     fn count_in_flight(&self, state: &FlushState) {
-        let count = state.in_flight.len() as u32;
-        self.in_flight.store(count, Ordering::SeqCst);
+        let count = self.flushes.show_count(state);
         self.metrics.set(M::LogFlushesInFlight, u64::from(count));
     }
 
@@ -141,23 +201,22 @@ impl Log {
     /// is not on the list of waiters.
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
-            in_flight: state.in_flight.len() as u32,
-            depth_max: self.options.flush_depth,
-            waiting: state.waiters.beyond(state.from).len() as u32 + own,
-            busy_committers: self.committers.load(Ordering::Relaxed),
+            in_flight: state.count(),
+            depth_max: self.depth_max,
+            waiting: state.uncovered().len() as u32 + own,
+            busy_committers: self.committers.busy(),
             elapsed_of_running_us: state
-                .in_flight
-                .back()
-                .map_or(0, |f| self.vfs.clock.now_us().saturating_sub(f.started_us)),
-            usual_us: state.usual_us,
+                .latest()
+                .map_or(0, |f| self.clock.now_us().saturating_sub(f.started_us)),
+            usual_us: state.usual_us(),
         }
     }
 
-    /// Whether another flush may start now. `own` as in [`Log::view`].
+    /// Whether another flush may start now. `own` as in [`GroupCommit::view`].
     pub(super) fn slot_free(&self, state: &FlushState, own: u32) -> bool {
-        match state.in_flight.back() {
+        match state.latest() {
             None => true,
-            Some(last) => !last.open_tail && may_start(&self.view(state, own)),
+            Some(last) => !last.has_open_tail() && may_start(&self.view(state, own)),
         }
     }
 
@@ -169,78 +228,68 @@ impl Log {
         let taken = self.deadlines.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
             // If everything reserved is already in flight, the deadline passes to the latest flush.
-            match state.in_flight.back_mut().filter(|_| self.ring.reserved() == state.from) {
+            let all_in_flight = self.buffer.reserved() == state.from();
+            let undurable = state.from() > self.buffer.durable();
+            match state.latest_mut().filter(|_| all_in_flight) {
                 Some(last) => last.deadline_us = last.deadline_us.min(taken.deadline_us),
-                None if state.from > self.durable_lsn() => self.deadlines.put_back(taken),
+                None if undurable => self.deadlines.put_back(taken),
                 None => {}
             }
-            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
+            self.deadlines.set_in_flight(state.deadlines());
             return None;
         };
-        let now = self.vfs.clock.now_us();
+        let now = self.clock.now_us();
         let plan = FlushPlan {
-            from: state.from,
+            from: state.from(),
             to,
-            prev_used: state.from_prev_used,
-            durable: self.durable_for_blocks(),
-            depth: state.in_flight.len() as u64 + 1,
-            // Waiters for lower positions wait for an earlier flush.
-            waiters: (state.waiters.below(to) - state.waiters.below(state.from)) as u64 + duty::callers(),
-            scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
+            prev_used: state.prev_used_at_from(),
+            durable: self.buffer.durable(),
+            depth: u64::from(state.count()) + 1,
+            waiters: state.waiters_up_to(to) + duty::callers(),
+            scratch: state.take_scratch(),
             started_us: now,
         };
-        base::check!(plan.from < to, "a flush of nothing at {to}");
-        // INV-7: each flush begins where the one before ends, and no block is in two of them.
-        base::check!(
-            state.in_flight.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
-            "a flush from {} does not adjoin {:?}",
-            plan.from,
-            state.in_flight.back()
-        );
         // INV-8: nothing unflushed lies beyond the window.
         base::verify!(
-            to <= block_start(block_of(self.durable_lsn())).plus(self.ring.capacity()),
+            to <= self.buffer.window_end(),
             "a flush ends at {to}, beyond the window behind {}",
-            self.durable_lsn()
+            self.buffer.durable()
         );
-        state.from = to;
-        self.next_flush_from.store(to.0, Ordering::Relaxed);
-        state.from_prev_used = next_prev_used;
-        let open_tail = offset_in_block(to) != 0;
-        state.in_flight.push_back(InFlightFlush {
+        let flush = InFlightFlush {
             from: plan.from,
             prev_used: plan.prev_used,
             end: to,
             done: None,
-            open_tail,
             started_us: now,
             deadline_us: taken.deadline_us,
-        });
+        };
+        state.begin(flush, next_prev_used);
+        self.flushes.show_from(state);
         self.count_in_flight(state);
-        self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
-        self.metrics.max(M::LogFlushDepthMax, state.in_flight.len() as u64);
+        self.deadlines.set_in_flight(state.deadlines());
+        self.metrics.max(M::LogFlushDepthMax, u64::from(state.count()));
         Some(plan)
     }
 
     /// Returns the end of a flush that starts now, and the `prev_used` of the block that holds this
     /// end. `None` if there is nothing to flush, or no room to seal.
     fn range_end(&self, state: &FlushState) -> Option<(Lsn, u16)> {
-        if self.ring.reserved() <= state.from {
+        if self.buffer.reserved() <= state.from() {
             return None;
         }
-        if !state.in_flight.is_empty() || should_seal(&self.view(state, 1)) {
-            if let Some(seal) = self.ring.seal() {
+        if !state.none_in_flight() || should_seal(&self.view(state, 1)) {
+            if let Some(seal) = self.buffer.seal() {
                 self.metrics.add(M::RedoPadBytes, seal.pad);
                 return Some((seal.end, seal.used));
             }
-            if !state.in_flight.is_empty() {
+            if !state.none_in_flight() {
                 return None;
             }
         }
         // Not only what is published: threads that have reserved are copying, which takes no time.
-        let to = self.ring.reserved();
-        let same_block = block_of(to) == block_of(state.from);
-        Some((to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 }))
+        let to = self.buffer.reserved();
+        let same_block = block_of(to) == block_of(state.from());
+        Some((to, if same_block { state.prev_used_at_from() } else { PAYLOAD_BYTES as u16 }))
     }
 
     /// Writes and syncs a planned range without the mutex, then completes the flush. A failure
@@ -253,27 +302,26 @@ impl Log {
     ) -> Result<MutexGuard<'a, FlushState>> {
         drop(state);
         let mut turn = 0;
-        while self.ring.published() < plan.to {
+        while self.buffer.published() < plan.to {
             spin(&mut turn);
         }
         base::check!(
-            self.durable_lsn() <= plan.from || planted(Bug::DurableOutOfOrder),
+            self.buffer.durable() <= plan.from || planted(Bug::DurableOutOfOrder),
             "{} is durable before it is written",
             plan.from
         );
-        let commits = self.unflushed_commits.swap(0, Ordering::Relaxed);
-        let done = self.write_and_sync(&mut plan, reason);
-        let mut state = self.flush.lock();
+        let commits = self.committers.take_commits();
+        let done = self.writer.write_and_sync(self.buffer.ring(), &mut plan, reason);
+        let mut state = self.flushes.lock();
         if let Err(error) = done {
             let poisoned = self.poison.set(error);
             self.wake_all(state);
             return Err(poisoned);
         }
-        let done_us = self.vfs.clock.now_us();
+        let done_us = self.clock.now_us();
         let took = done_us.saturating_sub(plan.started_us);
         self.metrics.time(Latency::LogSync, took);
-        state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
-        state.scratch.push(plan.scratch);
+        state.give_back(plan.scratch, took);
         self.complete_flush(
             state,
             plan.to,
@@ -296,22 +344,21 @@ impl Log {
             self.wake_all(state);
             return Err(poisoned);
         }
-        let flush = state.in_flight.iter_mut().find(|f| f.end == end).expect("the flush is in flight");
-        flush.done = Some(info);
+        state.complete(end, info);
         self.advance_durable(&mut state, end, info.done_us);
         self.wake_covered(state);
         if planted(Bug::WakersCalledByLeader) {
             self.wake_tasks();
         }
-        Ok(self.flush.lock())
+        Ok(self.flushes.lock())
     }
 
     /// Moves the durable LSN over the prefix of completed flushes. The flush that ends at `end` was
     /// the last to complete, at `done_us`.
     fn advance_durable(&self, state: &mut FlushState, end: Lsn, done_us: u64) {
         let mut durable = None;
-        let mut prefix = self.durable_lsn();
-        while let Some(flush) = state.in_flight.pop_front_if(|flush| flush.done.is_some()) {
+        let mut prefix = self.buffer.durable();
+        while let Some(flush) = state.take_done() {
             // INV-7: the completed prefix has no hole, and never shrinks.
             base::check!(
                 flush.from == prefix && flush.from < flush.end || planted(Bug::DurableOutOfOrder),
@@ -327,27 +374,25 @@ impl Log {
             durable = Some(flush.end);
         }
         if planted(Bug::DurableOutOfOrder) {
-            durable = Some(end.max(self.durable_lsn()));
+            durable = Some(end.max(self.buffer.durable()));
         }
         self.count_in_flight(state);
         if let Some(durable) = durable {
-            base::verify!(durable <= self.ring.published(), "{durable} is durable and not published");
-            self.durable.store(durable.0, Ordering::Release);
-            self.ring.follow(durable);
+            self.buffer.set_durable(durable);
             self.metrics.set(M::DurableLsn, durable.0);
-            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
+            self.deadlines.set_in_flight(state.deadlines());
         }
     }
 
     /// Wakes the threads whose positions are durable, and a thread to lead the next flush if one
     /// may start now. Releases the mutex first.
     fn wake_covered(&self, mut state: MutexGuard<'_, FlushState>) {
-        let covered = state.waiters.take_below(self.durable_lsn());
+        let covered = state.waiters.take_below(self.buffer.durable());
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
             log_thread = self.flush_due_in(&state) == Some(0);
-            for wake in state.waiters.beyond(state.from) {
+            for wake in state.uncovered() {
                 match wake {
                     Wake::Thread(unparker) => {
                         next = Some(unparker.clone());
@@ -386,14 +431,33 @@ impl Log {
 
     /// Wakes all threads and tasks that wait for a flush. REQUIRES: the database is poisoned. A
     /// waiter that came before it could see the poison is on the list; a later one sees the poison.
-    pub(crate) fn wake_all_waiters(&self) {
-        self.wake_all(self.flush.lock());
+    pub(super) fn wake_all_waiters(&self) {
+        self.wake_all(self.flushes.lock());
+    }
+
+    /// Copies published blocks from `written` on, or from the durable LSN on if that is higher.
+    pub(super) fn copy_published(&self, written: Lsn, stamp: &BlockStamp, scratch: &mut Scratch) -> Copied {
+        // The durable LSN moves under this mutex only. So the log buffer does not give the blocks
+        // from there on to other positions meanwhile.
+        let state = self.flushes.lock();
+        let durable = self.buffer.durable();
+        let from = written.max(durable);
+        let to = self.buffer.published();
+        base::check!(from <= to, "the log is published up to {to} and outlives the process up to {from}");
+        let first = block_of(from);
+        let last = block_of(Lsn(to.0.saturating_sub(1))).clamp(first, first + GATHER_BLOCKS - 1);
+        let to = to.min(block_start(last + 1));
+        for block in first..=last {
+            let header = stamp.header(block, state.prev_used(block), durable);
+            header.encode(scratch.gather(self.buffer.ring(), block, to, (block - first) as usize));
+        }
+        Copied { first, count: last - first + 1, to }
     }
 
     /// Calls the wakers of the tasks whose wait is over. REQUIRES: the caller holds nothing and is
     /// not inside a call that closing waits for, because a waker may close the database.
-    pub(crate) fn wake_tasks(&self) {
-        let ready = self.flush.lock().waiters.take_ready();
+    pub(super) fn wake_tasks(&self) {
+        let ready = self.flushes.lock().waiters.take_ready();
         for waker in ready {
             // A caller's panic is reported by its own message. The other wakers are called all the
             // same.

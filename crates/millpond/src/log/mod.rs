@@ -1,19 +1,22 @@
 //! The redo log (WAL): one totally ordered stream of groups of redo records. It knows bytes and
 //! positions, no pages.
 //!
-//! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
-//! decides which thread leads a flush, and `write` writes it; `flush_state` is what they share,
-//! under the mutex of the log. `bounded` flushes for commits that do not wait, by their
-//! `deadlines`. `waiters` lists the threads and tasks that wait for a flush, and `completed` keeps
-//! the results of the latest flushes. `room` is taken in the buffer for groups that must not wait.
-//! `segment` keeps the segment files. `unsynced` is the file for commits that are not synced, and
-//! `outlive` copies these commits into it. `block` and `group` are the formats. `reader` scans the
-//! log after a crash and decides where it ends; `ahead` reads the segments for the scan.
+//! [`Log`] appends groups. `buffer` is the log buffer: a `ring`, which reserves, copies and
+//! publishes, and the `room` that is taken in it for groups that must not wait. `commit` is group
+//! commit: it decides which thread leads a flush of the buffer, and `write` writes it;
+//! `flush_state` has the flushes in flight, under the mutex of the log. `commit/bounded` flushes
+//! for commits that do not wait, by their `deadlines`. `waiters` lists the threads and tasks that
+//! wait for a flush, `committers` counts those that will, and `completed` keeps the results of the
+//! latest flushes. `segment` keeps the segment files. `unsynced` is the file for commits that are
+//! not synced, and `outlive` copies these commits into it. `block` and `group` are the formats, and
+//! `stamp` makes the headers of blocks. `reader` scans the log after a crash and decides where it
+//! ends; `ahead` reads the segments for the scan.
 
 mod ahead;
 pub(crate) mod block;
-mod bounded;
+mod buffer;
 mod commit;
+mod committers;
 pub(crate) mod completed;
 pub(crate) mod copy;
 mod deadlines;
@@ -25,6 +28,7 @@ pub(crate) mod ring;
 pub(crate) mod room;
 mod scratch;
 pub(crate) mod segment;
+mod stamp;
 pub(crate) mod unsynced;
 pub(crate) mod waiters;
 mod write;
@@ -35,26 +39,26 @@ pub(crate) mod tests;
 use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use base::Lsn;
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::sync::{Mutex, Unparker, holds_no_latch, spin};
-use block::PAYLOAD_BYTES;
-use completed::CompletedFlushes;
-use deadlines::FlushDeadlines;
-use flush_state::FlushState;
+use base::sync::atomic::AtomicBool;
+use base::sync::{Parker, Unparker, holds_no_latch, spin};
+use block::LSN_END;
+use buffer::LogBuffer;
+use commit::GroupCommit;
+use committers::Committing;
+use completed::FlushInfo;
 use metrics::{M, Metrics, SyncReason};
-use ring::Ring;
-use room::TakenRoom;
+use outlive::Unsynced;
 pub(crate) use room::{Credit, KEPT_BOOKMARK_BYTES, KeptRoom, Room};
 use segment::Segments;
+use stamp::BlockStamp;
+pub(crate) use stamp::LogStart;
 use std::path::Path;
 use std::sync::Arc;
-use unsynced::Unsynced;
+use std::task::{Poll, Waker};
 use vfs::Vfs;
+use waiters::Ticket;
+use write::BlockWriter;
 
-/// Positions lie below 2^63: 292 years at a gigabyte a second.
-pub(crate) const LSN_BITS: u32 = 63;
-/// The last position.
-const LSN_END: Lsn = Lsn(1 << LSN_BITS);
 /// From here on no write begins any more. The terabyte above is for ending what has begun.
 pub(crate) const LAST_WRITE: Lsn = Lsn(LSN_END.0 - (1 << 40));
 
@@ -68,44 +72,13 @@ pub(crate) struct LogOptions {
     pub flush_depth: u32,
 }
 
-/// Where a log continues.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogStart {
-    /// The first position to be written, the start of a block.
-    pub lsn: Lsn,
-    /// Where the groups before it end, in the block before.
-    pub end: Lsn,
-    /// Payload bytes in use in the block before it.
-    pub prev_used: u16,
-    /// The epoch of everything written from there on.
-    pub epoch: u32,
-}
-
 /// The log of an open database.
 pub(crate) struct Log {
-    vfs: Vfs,
-    options: LogOptions,
-    epoch: u32,
-    start: LogStart,
-    ring: Ring,
-    segments: Segments,
-    durable: AtomicU64,
-    /// Where the next flush begins, for threads that read it without the mutex.
-    next_flush_from: AtomicU64,
-    flush: Mutex<FlushState>,
-    /// Commits published that no flush has taken.
-    unflushed_commits: AtomicU64,
-    /// Threads between the start of a commit and its return.
-    committers: AtomicU32,
-    completed: CompletedFlushes,
-    /// The number of flushes in flight, for threads that read it without the mutex.
-    in_flight: AtomicU32,
-    deadlines: FlushDeadlines,
+    /// Has the log buffer, and makes what is in it durable.
+    commit: GroupCommit,
     /// `None` if nothing outlives the process, as on a disk in memory.
     unsynced: Option<Unsynced>,
-    room: TakenRoom,
-    /// Wakes the log thread.
-    log_thread: Unparker,
+    stamp: BlockStamp,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -119,47 +92,58 @@ impl Log {
         segments: Segments,
         log_thread: Unparker,
     ) -> Log {
-        let Context { vfs, metrics, poison } = context.clone();
         base::check!(
             start.end <= start.lsn,
             "a log continues at {}, before its end {}",
             start.lsn,
             start.end
         );
-        let ring = Ring::new(options.ring_blocks, start.lsn);
-        Log {
-            vfs,
-            options,
-            epoch: start.epoch,
-            start,
-            room: TakenRoom::new(ring.capacity()),
-            ring,
-            segments,
-            durable: AtomicU64::new(start.lsn.0),
-            next_flush_from: AtomicU64::new(start.lsn.0),
-            flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
-            unflushed_commits: AtomicU64::new(0),
-            committers: AtomicU32::new(0),
-            completed: CompletedFlushes::default(),
-            in_flight: AtomicU32::new(0),
-            deadlines: FlushDeadlines::default(),
-            unsynced: None,
-            log_thread,
-            metrics,
-            poison,
-        }
+        let stamp = BlockStamp::new(segments.shape().db_id, start);
+        let buffer = LogBuffer::new(options.ring_blocks, start.lsn);
+        let writer = BlockWriter::new(context, segments, stamp);
+        let (prev_used, depth_max) = (start.prev_used, options.flush_depth);
+        let commit = GroupCommit::new(context, buffer, prev_used, writer, depth_max, log_thread);
+        let (metrics, poison) = (Arc::clone(&context.metrics), Arc::clone(&context.poison));
+        Log { commit, unsynced: None, stamp, metrics, poison }
     }
 
     /// Lets commits outlive the process by a file in `dir`. `vfs` goes on after a failed write: one
-    /// of this file does not end the log.
+    /// of this file does not end the log. REQUIRES: nothing has been appended.
     pub(crate) fn with_unsynced(self, vfs: &Vfs, dir: &Path) -> Log {
-        let file = Unsynced::new(vfs, dir, self.start.lsn);
-        Log { unsynced: (!vfs.disk.is_ephemeral()).then_some(file), ..self }
+        if vfs.disk.is_ephemeral() {
+            return self;
+        }
+        let context = Context {
+            vfs: vfs.clone(),
+            metrics: Arc::clone(&self.metrics),
+            poison: Arc::clone(&self.poison),
+        };
+        let file = Unsynced::new(context, dir, self.buffer().blocks(), self.stamp, self.durable_lsn());
+        Log { unsynced: Some(file), ..self }
+    }
+
+    #[inline]
+    fn buffer(&self) -> &LogBuffer {
+        self.commit.buffer()
     }
 
     /// Returns where the next group will start. A snapshot takes this as its LSN.
+    #[inline]
     pub(crate) fn reserved_lsn(&self) -> Lsn {
-        self.ring.reserved()
+        self.buffer().reserved()
+    }
+
+    /// Returns the end of the contiguous prefix of groups that are wholly in the log buffer.
+    #[inline]
+    pub(crate) fn published_lsn(&self) -> Lsn {
+        self.buffer().published()
+    }
+
+    /// Returns the end of the contiguous prefix of completed flushes. Everything below it survives
+    /// a power cut.
+    #[inline]
+    pub(crate) fn durable_lsn(&self) -> Lsn {
+        self.buffer().durable()
     }
 
     /// An error if so little of the log's positions is left that no write may begin.
@@ -170,20 +154,15 @@ impl Log {
         Ok(())
     }
 
-    /// Returns the end of the contiguous prefix of groups that are wholly in the log buffer.
-    pub(crate) fn published_lsn(&self) -> Lsn {
-        self.ring.published()
-    }
-
     /// The segment files.
     pub(crate) fn segments(&self) -> &Segments {
-        &self.segments
+        self.commit.writer().segments()
     }
 
     /// The epoch of everything this log writes.
     #[cfg(test)]
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+        self.stamp.epoch()
     }
 
     /// Waits until the log leaves free what is lent and kept: half of the log buffer. An error if
@@ -195,13 +174,11 @@ impl Log {
             return Ok(());
         }
         self.metrics.add(M::LogBufferWaits, 1);
-        // A block less, because the block of the durable position stays in memory as a whole.
-        let most = self.ring.capacity() - self.ring.spared() - PAYLOAD_BYTES as u64;
         let mut turn = 0;
         while !self.has_room() {
-            let target = Lsn(self.ring.reserved().0.saturating_sub(most));
+            let target = self.buffer().room_from();
             self.flush_to(
-                target.min(Lsn(self.ring.published().0.saturating_sub(1))),
+                target.min(Lsn(self.published_lsn().0.saturating_sub(1))),
                 SyncReason::LogFullBuffer,
             )?;
             if !self.has_room() {
@@ -215,15 +192,14 @@ impl Log {
     /// Whether [`Log::make_room`] would return at once.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.ring.spares()
+        self.buffer().has_room()
     }
 
     /// Takes room for a group of at most [`room::CREDIT_BYTES`], without waiting. If there is none,
     /// the caller releases its latches and waits with [`Log::await_credit`].
     #[inline]
     pub(crate) fn try_credit(&self) -> Option<Credit<'_>> {
-        let credit = self.room.credit()?;
-        self.has_room().then_some(credit)
+        self.buffer().try_credit()
     }
 
     /// As [`Log::try_credit`]; waits. An error if the log has failed. REQUIRES: the caller holds no
@@ -256,14 +232,7 @@ impl Log {
     /// Keeps room for one commit record and its bookmark. Errors: `Limit` if a quarter of the
     /// buffer is kept already.
     pub(crate) fn keep_room(&self) -> Result<KeptRoom> {
-        self.room.keep()
-    }
-
-    /// How far, in LSN units, the log may be reserved beyond the last flush before the log thread
-    /// flushes without a request. It is far less than half of the buffer. So a thread that does not
-    /// wait for durability never waits for room either, as long as the device keeps up.
-    fn flush_threshold(&self) -> u64 {
-        self.ring.capacity() / 8
+        self.buffer().keep_room()
     }
 
     /// Appends a group that `group::begin` started, and returns its LSN. `stamp` gets the LSN
@@ -293,26 +262,17 @@ impl Log {
         let Some(range) = range else {
             // Poisoned: nothing will be written or acknowledged any more. The pages of the caller
             // get a position that never becomes durable, so they never reach their file.
-            let lsn = self.ring.reserved();
+            let lsn = self.reserved_lsn();
             stamp(lsn);
             return lsn;
         };
         let lsn = range.start;
         stamp(lsn);
-        group::seal(group, records_crc, lsn, self.epoch);
-        base::verify!(lsn >= self.durable_lsn(), "a group at {lsn}, which is durable already");
-        self.ring.copy(&range, group);
-        base::sync::point();
-        // The next group, of this thread or another, follows this one.
-        self.ring.prefetch(range.end, group.len());
-        self.ring.publish(range);
+        group::seal(group, records_crc, lsn, self.stamp.epoch());
+        self.buffer().put(range, group);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);
-        if self.reserved_lsn().0.saturating_sub(self.next_flush_from.load(Ordering::Relaxed))
-            > self.flush_threshold()
-        {
-            self.flush_soon(SyncReason::LogFullBuffer);
-        }
+        self.commit.flush_if_much();
         lsn
     }
 
@@ -324,10 +284,9 @@ impl Log {
             if self.poison.is_set() {
                 return None;
             }
-            if let Some(range) = self.ring.reserve_spared(n) {
+            if let Some(range) = self.buffer().reserve_taken(n) {
                 return Some(range);
             }
-            base::check!(self.ring.has_spared(n), "the room in the log is gone");
             // All slots are taken by threads that only copy their groups.
             spin(&mut turn);
         }
@@ -344,10 +303,10 @@ impl Log {
             if self.poison.is_set() {
                 return None;
             }
-            if let Some(range) = self.ring.reserve(n) {
+            if let Some(range) = self.buffer().reserve(n) {
                 return Some(range);
             }
-            let published = self.ring.published();
+            let published = self.published_lsn();
             // A failure poisons the database, and the loop checks that.
             let _ = self.flush_to(Lsn(published.0.saturating_sub(1)), SyncReason::LogFullBuffer);
             spin(&mut turn);
@@ -355,31 +314,79 @@ impl Log {
     }
 
     /// Counts an appended commit, for the flush that will take it.
+    #[inline]
     pub(crate) fn count_commit(&self) {
-        self.unflushed_commits.fetch_add(1, Ordering::Relaxed);
+        self.commit.committers().count_commit();
     }
 
     /// Returns how many threads are between the start of a commit and its return.
     pub(crate) fn committers(&self) -> u64 {
-        self.committers.load(Ordering::Relaxed).into()
+        self.commit.committers().busy().into()
     }
 
     /// Counts the calling thread among the committers until the returned guard is dropped.
+    #[inline]
     pub(crate) fn committing(&self) -> Committing<'_> {
-        self.committers.fetch_add(1, Ordering::Relaxed);
-        Committing { log: self }
+        self.commit.committers().enter()
     }
-}
 
-/// Counts a thread among the committers. See [`Log::committing`].
-pub(crate) struct Committing<'a> {
-    log: &'a Log,
-}
+    /// Waits until the group that starts at `lsn` is durable, and leads a flush if no other flush
+    /// covers it. An error if the log has failed. REQUIRES: the group has been appended.
+    #[inline]
+    pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
+        self.commit.flush_to(lsn, reason)
+    }
 
-impl Drop for Committing<'_> {
-    fn drop(&mut self) {
-        let before = self.log.committers.fetch_sub(1, Ordering::Relaxed);
-        base::verify!(before > 0, "more commits return than were begun");
+    /// Returns as soon as the commit at `lsn` may be acknowledged under its bound: no acknowledged
+    /// commit stays undurable for longer than `ms` milliseconds, and none lies further than `bytes`
+    /// behind the durable LSN. An error if the log has failed.
+    pub(crate) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
+        self.commit.flush_bounded(lsn, ms, bytes)
+    }
+
+    /// Requests a flush of everything appended so far. Does not wait.
+    #[inline]
+    pub(crate) fn flush_soon(&self, why: SyncReason) {
+        self.commit.flush_soon(why);
+    }
+
+    /// Returns when the group at `lsn` outlives the process. It is not durable: a power cut may
+    /// take it. If that is not possible, it syncs the log, for the given reason. An error if the
+    /// log has failed. REQUIRES: the group has been appended; no latch is held.
+    pub(crate) fn outlive(&self, lsn: Lsn, reason: SyncReason) -> Result {
+        self.unsynced.as_ref().map_or(Ok(()), |file| file.outlive(&self.commit, lsn, reason))
+    }
+
+    /// Returns `Ready` when the group that starts at `lsn` is durable or the log has failed. Until
+    /// then it stores `waker`; the log thread calls it after such a change, holding nothing.
+    /// `ticket` is the caller's entry in the list of waiters, `None` at first. REQUIRES:
+    /// [`Log::flush_soon`] was called after the group was appended; the log thread runs.
+    pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
+        self.commit.poll_durable(lsn, ticket, waker)
+    }
+
+    /// Returns the result of the flush that made the group at `lsn` durable. If that was long ago,
+    /// only the time is set, to now. REQUIRES: the group is durable.
+    pub(crate) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
+        self.commit.flush_info(lsn)
+    }
+
+    /// The loop of the log thread: leads flushes and calls the wakers of tasks, until `stop` is set
+    /// (then wake it) or the database is poisoned.
+    pub(crate) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
+        self.commit.serve(parker, stop);
+    }
+
+    /// Wakes all threads and tasks that wait for a flush. REQUIRES: the database is poisoned. A
+    /// waiter that came before it could see the poison is on the list; a later one sees the poison.
+    pub(crate) fn wake_all_waiters(&self) {
+        self.commit.wake_all_waiters();
+    }
+
+    /// Calls the wakers of the tasks whose wait is over. REQUIRES: the caller holds nothing and is
+    /// not inside a call that closing waits for, because a waker may close the database.
+    pub(crate) fn wake_tasks(&self) {
+        self.commit.wake_tasks();
     }
 }
 

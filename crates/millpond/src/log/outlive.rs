@@ -1,53 +1,93 @@
 //! Commits that outlive the process: the published log is copied into the file `unsynced`.
 
-use super::Log;
-use super::block::{BLOCK_BYTES, BlockHeader, block_of, block_start};
-use super::scratch::{GATHER_BLOCKS, Scratch};
-use super::unsynced::{Unsynced, UnsyncedFile, Writer};
+use super::block::BLOCK_BYTES;
+use super::commit::{Copied, GroupCommit};
+use super::scratch::Scratch;
+use super::segment::write_zeros;
+use super::stamp::BlockStamp;
+use super::unsynced::NAME;
+use crate::context::Context;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 use base::Lsn;
-use base::sync::atomic::Ordering;
-use base::sync::spin;
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, spin};
 use metrics::{M, SyncReason};
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Create, File, OpenMode, SharedBytes};
 
-/// Published blocks in a scratch buffer.
-struct Copied {
-    first: u64,
-    count: u64,
-    /// Where the log ends that they hold.
-    to: Lsn,
+/// The file `unsynced` of a log that is open.
+pub(super) struct Unsynced {
+    /// Its disk goes on after a failed write: one of this file does not end the log.
+    context: Context,
+    path: PathBuf,
+    /// Blocks in the file, as many as in the log buffer.
+    blocks: u64,
+    stamp: BlockStamp,
+    /// Everything below it outlives the process. It may lie below the durable LSN.
+    written: AtomicU64,
+    writer: Mutex<Writer>,
 }
 
-impl Log {
+/// What the thread uses that writes.
+enum Writer {
+    /// Nothing has been written yet.
+    Unused,
+    Open(UnsyncedFile, Scratch),
+    /// The disk has refused a write. Commits are synced from then on.
+    Refused,
+}
+
+/// The open file: as memory where the disk allows that.
+enum UnsyncedFile {
+    Mapped(Box<dyn SharedBytes>),
+    Plain(Arc<dyn File>),
+}
+
+impl UnsyncedFile {
+    fn write(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        match self {
+            UnsyncedFile::Mapped(memory) => memory.write(bytes, offset),
+            UnsyncedFile::Plain(file) => file.write_at(bytes, offset as u64)?,
+        }
+        Ok(())
+    }
+}
+
+impl Unsynced {
+    /// A file in `dir`, which is made when it is needed, for a log with a buffer of `blocks` blocks
+    /// that continues at `start`.
+    pub(super) fn new(context: Context, dir: &Path, blocks: u64, stamp: BlockStamp, start: Lsn) -> Unsynced {
+        let (path, written) = (dir.join(NAME), AtomicU64::new(start.0));
+        Unsynced { context, path, blocks, stamp, written, writer: Mutex::new(Writer::Unused) }
+    }
+
     /// Returns when the group at `lsn` outlives the process. It is not durable: a power cut may
     /// take it. If the file cannot be written, it syncs the log, for the given reason. An error if
     /// the log has failed. REQUIRES: the group has been appended; no latch is held.
-    pub(crate) fn outlive(&self, lsn: Lsn, reason: SyncReason) -> Result {
-        let Some(unsynced) = &self.unsynced else { return Ok(()) };
-        let outlives = || unsynced.written.load(Ordering::Acquire) > lsn.0 || self.durable_lsn() > lsn;
+    pub(super) fn outlive(&self, log: &GroupCommit, lsn: Lsn, reason: SyncReason) -> Result {
+        let outlives = || self.written.load(Ordering::Acquire) > lsn.0 || log.buffer().durable() > lsn;
         if outlives() || planted(Bug::WrittenNotAwaited) {
             return Ok(());
         }
         let mut turn = 0;
-        while self.ring.published() <= lsn {
-            self.poison.check()?;
-            base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
+        while log.buffer().published() <= lsn {
+            self.context.poison.check()?;
+            base::check!(lsn < log.buffer().reserved(), "nothing has been appended at LSN {lsn}");
             spin(&mut turn);
         }
         // Those who wait here find their groups written by the thread before them.
-        let mut writer = unsynced.writer.lock();
+        let mut writer = self.writer.lock();
         while !outlives() {
-            self.poison.check()?;
+            self.context.poison.check()?;
             let written = match &mut *writer {
-                Writer::Unused => unsynced.open(self.options.ring_blocks as u64).map(|file| {
-                    *writer = Writer::Open(file, Scratch::new());
-                }),
-                Writer::Open(file, scratch) => self.write_unsynced(unsynced, file, scratch),
+                Writer::Unused => self.open().map(|file| *writer = Writer::Open(file, Scratch::new())),
+                Writer::Open(file, scratch) => self.write(log, file, scratch),
                 Writer::Refused => {
                     drop(writer);
-                    return self.flush_to(lsn, reason).map(drop);
+                    return log.flush_to(lsn, reason).map(drop);
                 }
             };
             if written.is_err() {
@@ -57,50 +97,31 @@ impl Log {
         Ok(())
     }
 
+    /// Opens the file. All of it is written here, so that a full disk is seen now.
+    fn open(&self) -> io::Result<UnsyncedFile> {
+        let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
+        let file = self.context.vfs.disk.open(&self.path, mode)?;
+        let bytes = self.blocks * BLOCK_BYTES as u64;
+        if file.len()? < bytes {
+            write_zeros(&*file, bytes)?;
+        }
+        let mapped = file.map(bytes as usize);
+        Ok(mapped.map_or(UnsyncedFile::Plain(file), UnsyncedFile::Mapped))
+    }
+
     /// Writes published blocks that do not outlive the process yet.
-    fn write_unsynced(
-        &self,
-        unsynced: &Unsynced,
-        file: &mut UnsyncedFile,
-        scratch: &mut Scratch,
-    ) -> io::Result<()> {
-        let ring_blocks = self.options.ring_blocks as u64;
-        let written = Lsn(unsynced.written.load(Ordering::Relaxed));
-        let Copied { first, count, to } = self.copy_published(written, scratch);
+    fn write(&self, log: &GroupCommit, file: &mut UnsyncedFile, scratch: &mut Scratch) -> io::Result<()> {
+        let written = Lsn(self.written.load(Ordering::Relaxed));
+        let Copied { first, count, to } = log.copy_published(written, &self.stamp, scratch);
         let bytes = scratch.blocks(count);
-        let place = first % ring_blocks;
-        let (before, behind) = bytes.split_at((ring_blocks - place).min(count) as usize * BLOCK_BYTES);
+        let place = first % self.blocks;
+        let (before, behind) = bytes.split_at((self.blocks - place).min(count) as usize * BLOCK_BYTES);
         file.write(before, place as usize * BLOCK_BYTES)?;
         if !behind.is_empty() {
             file.write(behind, 0)?;
         }
-        unsynced.written.store(to.0, Ordering::Release);
-        self.metrics.add(M::LogUnsyncedWrites, 1);
+        self.written.store(to.0, Ordering::Release);
+        self.context.metrics.add(M::LogUnsyncedWrites, 1);
         Ok(())
-    }
-
-    /// Copies published blocks from `written` on, or from the durable LSN on if that is higher.
-    fn copy_published(&self, written: Lsn, scratch: &mut Scratch) -> Copied {
-        // The durable LSN moves under this mutex only. So the log buffer does not give the blocks
-        // from there on to other positions meanwhile.
-        let state = self.flush.lock();
-        let from = written.max(self.durable_lsn());
-        let to = self.ring.published();
-        base::check!(from <= to, "the log is published up to {to} and outlives the process up to {from}");
-        let first = block_of(from);
-        let last = block_of(Lsn(to.0.saturating_sub(1))).clamp(first, first + GATHER_BLOCKS - 1);
-        let to = to.min(block_start(last + 1));
-        let durable = self.durable_for_blocks();
-        for block in first..=last {
-            let header = BlockHeader {
-                db_id: self.segments.shape().db_id,
-                number: block,
-                epoch: self.epoch,
-                prev_used: state.prev_used(block),
-                durable,
-            };
-            header.encode(self.gather(block, to, scratch, (block - first) as usize));
-        }
-        Copied { first, count: last - first + 1, to }
     }
 }

@@ -236,7 +236,7 @@ mod tests {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let last = base::Lsn(log.reserved_lsn().0 - 1);
         log.flush_to(last, SyncReason::Close).unwrap();
-        assert!(last.0 > 20 * log.ring.capacity());
+        assert!(last.0 > 20 * log.buffer().capacity());
     }
 
     #[test]

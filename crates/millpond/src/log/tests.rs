@@ -2,7 +2,7 @@
 //! there or is refused, by the rule.
 
 use super::block::{
-    BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up,
+    BLOCK_BYTES, HEADER_BYTES, LSN_END, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up,
 };
 use super::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use super::reader::{EpochStart, Scanner};
@@ -10,7 +10,7 @@ use super::segment::{SegmentShape, Segments, file_offset};
 use super::{Log, LogOptions, LogStart};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use base::sync::Parker;
+use base::sync::{Parker, Unparker};
 use base::{Lsn, TxnId};
 use metrics::{M, Metrics, SyncReason};
 use std::path::PathBuf;
@@ -40,8 +40,12 @@ impl LogDir {
     }
 
     pub(crate) fn log(&self, start: LogStart) -> Log {
-        let log_thread = Parker::new().unparker();
-        Log::new(&Context::new(Vfs::os()), OPTIONS, start, self.segments(), log_thread)
+        self.log_of(Vfs::os(), start, Parker::new().unparker())
+    }
+
+    /// A log with the clock of `vfs` that wakes this log thread.
+    pub(super) fn log_of(&self, vfs: Vfs, start: LogStart, log_thread: Unparker) -> Log {
+        Log::new(&Context::new(vfs), OPTIONS, start, self.segments(), log_thread)
     }
 
     /// Reads every commit, checks the end, and returns both. Read-ahead must make no difference.
@@ -143,7 +147,7 @@ fn the_log_continues_beyond_four_pebibytes() {
 #[test]
 fn the_last_position_of_the_log_is_an_error() {
     let dir = LogDir::new("last");
-    let first = block_start(block_of(super::LSN_END) / SHAPE.blocks * SHAPE.blocks);
+    let first = block_start(block_of(LSN_END) / SHAPE.blocks * SHAPE.blocks);
     let log = dir.log(LogStart { lsn: first, end: first, ..start() });
     let error = (0..2000).find_map(|n| {
         let lsn = commit(&log, n, 3000);
@@ -151,7 +155,7 @@ fn the_last_position_of_the_log_is_an_error() {
     });
     let error = error.unwrap().to_string();
     assert!(error.contains("the log has reached its last position"), "{error}");
-    assert!(log.durable_lsn() < super::LSN_END);
+    assert!(log.durable_lsn() < LSN_END);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Log that outlives the process and is not synced: the file `unsynced`.
+//! Log that outlives the process and is not synced: the file `unsynced`, and what recovery finds in
+//! it. `outlive` writes it.
 //!
 //! A commit that must survive the end of the process, and not a power cut, is copied into the page
 //! cache of the system. It is not written into the segments: they bypass the page cache, and each
@@ -20,77 +21,18 @@
 //! finds there is copied into the segments and synced before anything else is written.
 
 use super::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES, block_of, block_start, offset_in_block};
-use super::scratch::Scratch;
-use super::segment::{Segments, file_offset, write_zeros};
+use super::segment::{Segments, file_offset};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
-use base::sync::Mutex;
-use base::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use vfs::{Create, File, OpenMode, SharedBytes, Vfs, WriteOp};
+use std::path::Path;
+use vfs::{Create, OpenMode, Vfs, WriteOp};
 
 /// The name of the file, in the directory of the database.
 pub(crate) const NAME: &str = "unsynced";
-
-/// The file of a log that is open.
-pub(super) struct Unsynced {
-    vfs: Vfs,
-    path: PathBuf,
-    /// Everything below it outlives the process. It may lie below the durable LSN.
-    pub(super) written: AtomicU64,
-    pub(super) writer: Mutex<Writer>,
-}
-
-/// What the thread uses that writes.
-pub(super) enum Writer {
-    /// Nothing has been written yet.
-    Unused,
-    Open(UnsyncedFile, Scratch),
-    /// The disk has refused a write. Commits are synced from then on.
-    Refused,
-}
-
-/// The open file: as memory where the disk allows that.
-pub(super) enum UnsyncedFile {
-    Mapped(Box<dyn SharedBytes>),
-    Plain(Arc<dyn File>),
-}
-
-impl UnsyncedFile {
-    pub(super) fn write(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
-        match self {
-            UnsyncedFile::Mapped(memory) => memory.write(bytes, offset),
-            UnsyncedFile::Plain(file) => file.write_at(bytes, offset as u64)?,
-        }
-        Ok(())
-    }
-}
-
-impl Unsynced {
-    /// A file in `dir`, which is made when it is needed, for a log that continues at `start`.
-    pub(super) fn new(vfs: &Vfs, dir: &Path, start: Lsn) -> Unsynced {
-        let (path, writer) = (dir.join(NAME), Mutex::new(Writer::Unused));
-        Unsynced { vfs: vfs.clone(), path, written: AtomicU64::new(start.0), writer }
-    }
-
-    /// Opens the file with room for `blocks` blocks. All of it is written here, so that a full disk
-    /// is seen now.
-    pub(super) fn open(&self, blocks: u64) -> io::Result<UnsyncedFile> {
-        let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
-        let file = self.vfs.disk.open(&self.path, mode)?;
-        let bytes = blocks * BLOCK_BYTES as u64;
-        if file.len()? < bytes {
-            write_zeros(&*file, bytes)?;
-        }
-        let mapped = file.map(bytes as usize);
-        Ok(mapped.map_or(UnsyncedFile::Plain(file), UnsyncedFile::Mapped))
-    }
-}
 
 /// What the last process has left in the file.
 #[derive(Debug)]

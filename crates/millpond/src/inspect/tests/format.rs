@@ -35,7 +35,7 @@ fn cells(head: &str) -> Vec<(String, String)> {
 fn constants() {
     let is: &[(&str, usize)] = &[
         ("format of `root`", root::FORMAT.into()),
-        ("LSN: the greatest, bits", log::LSN_BITS as usize),
+        ("LSN: the greatest, bits", log::block::LSN_BITS as usize),
         ("transaction id, bits", 48),
         ("undo address, bits", 40),
         ("root slot, bytes", root::SLOT_BYTES),

@@ -7,10 +7,10 @@
 //! together with everything reserved. So a stream of commits sets one deadline per flush, not one
 //! each. If no other thread leads a flush in time, the log thread does.
 
-use super::Log;
-use super::deadlines::NEVER;
-use super::flush_state::FlushState;
+use super::GroupCommit;
 use crate::error::Result;
+use crate::log::deadlines::NEVER;
+use crate::log::flush_state::FlushState;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Parker, point};
@@ -26,16 +26,16 @@ enum LogThreadStep {
     Idle(Option<Duration>),
 }
 
-impl Log {
+impl GroupCommit {
     /// Returns as soon as the commit at `lsn` may be acknowledged under its bound: no acknowledged
     /// commit stays undurable for longer than `ms` milliseconds, and none lies further than `bytes`
     /// behind the durable LSN. An error if the log has failed.
-    pub(crate) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
-        if self.durable_lsn() > lsn {
+    pub(in crate::log) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
+        if self.buffer.durable() > lsn {
             return Ok(());
         }
         self.poison.check()?;
-        let now = self.vfs.clock.now_us();
+        let now = self.clock.now_us();
         if self.deadlines.lower_to(now.saturating_add(ms.saturating_mul(1000)).min(NEVER - 1)) {
             self.log_thread.unpark();
         }
@@ -43,31 +43,47 @@ impl Log {
         if self.deadlines.missed(now) {
             return self.flush_to(lsn, SyncReason::Bounded).map(drop);
         }
-        let end = self.reserved_lsn();
-        if end.since(self.durable_lsn()) > bytes / 2 {
+        let end = self.buffer.reserved();
+        if end.since(self.buffer.durable()) > bytes / 2 {
             // Early enough that the next commits need not wait.
             self.flush_soon(SyncReason::Bounded);
         }
-        if lsn.since(self.durable_lsn().min(lsn)) >= bytes {
+        if lsn.since(self.buffer.durable().min(lsn)) >= bytes {
             self.flush_to(Lsn(lsn.0 - bytes), SyncReason::Bounded)?;
         }
         Ok(())
     }
 
+    /// How far, in LSN units, the log may be reserved beyond the last flush before the log thread
+    /// flushes without a request. It is far less than half of the buffer. So a thread that does not
+    /// wait for durability never waits for room either, as long as the device keeps up.
+    #[inline]
+    fn flush_threshold(&self) -> u64 {
+        self.buffer.capacity() / 8
+    }
+
+    /// Requests a flush if much has been appended since the last.
+    #[inline]
+    pub(in crate::log) fn flush_if_much(&self) {
+        if self.buffer.reserved().0.saturating_sub(self.flushes.next_from().0) > self.flush_threshold() {
+            self.flush_soon(SyncReason::LogFullBuffer);
+        }
+    }
+
     /// Requests a flush of everything appended so far, by the log thread or by a committer that
     /// leads before it does. Does not wait.
-    pub(crate) fn flush_soon(&self, why: SyncReason) {
+    pub(in crate::log) fn flush_soon(&self, why: SyncReason) {
         // The order matters. A thread that completes a flush first publishes that it is no longer
         // in flight, then looks for a request. So one of the two threads sees the other, and no
         // wake-up of the log thread is paid for while a flush is in flight.
-        if self.deadlines.request_now(why) && self.in_flight.load(Ordering::SeqCst) == 0 {
+        if self.deadlines.request_now(why) && self.flushes.are_idle() {
             self.log_thread.unpark();
         }
     }
 
     /// The loop of the log thread: leads flushes and calls the wakers of tasks, until `stop` is set
     /// (then wake it) or the database is poisoned.
-    pub(crate) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
+    pub(in crate::log) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             let step = self.flush_if_wanted();
             // Before it sleeps, and after a failure: a thread that makes a task ready unparks this
@@ -88,7 +104,7 @@ impl Log {
     /// Leads one flush if one is due that no thread waits for: for a request, a deadline, a task,
     /// or a log buffer that fills up.
     fn flush_if_wanted(&self) -> Result<LogThreadStep> {
-        let mut state = self.flush.lock();
+        let mut state = self.flushes.lock();
         self.poison.check()?;
         let wait_us = if state.has_uncovered() { Some(0) } else { self.flush_due_in(&state) };
         match wait_us {
@@ -110,7 +126,7 @@ impl Log {
         if state.has_uncovered() {
             return SyncReason::Commit;
         }
-        if self.reserved_lsn().since(state.from) > self.flush_threshold() {
+        if self.buffer.reserved().since(state.from()) > self.flush_threshold() {
             return SyncReason::LogFullBuffer;
         }
         self.deadlines.requested().unwrap_or(SyncReason::Bounded)
@@ -119,7 +135,7 @@ impl Log {
     /// Returns the microseconds until a flush must start that no thread waits for; `None` if none
     /// is needed.
     pub(super) fn flush_due_in(&self, state: &FlushState) -> Option<u64> {
-        if self.reserved_lsn().since(state.from) > self.flush_threshold() {
+        if self.buffer.reserved().since(state.from()) > self.flush_threshold() {
             return Some(0);
         }
         // Not beside another flush: appended groups gather meanwhile, and threads that wait for
@@ -127,25 +143,25 @@ impl Log {
         if state.none_in_flight() && self.deadlines.requested().is_some() {
             return Some(0);
         }
-        self.deadlines.due_in(&*self.vfs.clock, state.usual_us)
+        self.deadlines.due_in(&*self.clock, state.usual_us())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Log;
     use crate::log::deadlines::tests::StillClock;
     use crate::log::tests::{LogDir, commit, start};
     use base::sync::atomic::AtomicU64;
     use std::sync::Arc;
     use std::task::Waker;
-    use vfs::Clock;
+    use vfs::{Clock, Vfs};
 
     fn at(dir: &LogDir, us: u64) -> (Log, Arc<StillClock>) {
         let clock = Arc::new(StillClock(AtomicU64::new(us)));
-        let mut log = dir.log(start());
-        log.vfs.clock = Arc::clone(&clock) as Arc<dyn Clock>;
-        (log, clock)
+        let vfs = Vfs { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..Vfs::os() };
+        (dir.log_of(vfs, start(), Parker::new().unparker()), clock)
     }
 
     #[test]
@@ -184,16 +200,15 @@ mod tests {
     }
 
     /// Runs the log thread while `test` runs.
-    fn with_log_thread(log: &mut Log, test: impl FnOnce(&Log)) {
+    fn with_log_thread(dir: &LogDir, test: impl FnOnce(&Log)) {
         let parker = Parker::new();
-        log.log_thread = parker.unparker();
+        let log = &dir.log_of(Vfs::os(), start(), parker.unparker());
         let stop = AtomicBool::new(false);
-        let log = &*log;
         std::thread::scope(|scope| {
             scope.spawn(|| log.serve(&parker, &stop));
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(log)));
             stop.store(true, Ordering::Release);
-            log.log_thread.unpark();
+            parker.unparker().unpark();
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     }
@@ -221,8 +236,7 @@ mod tests {
     #[test]
     fn the_log_thread_meets_deadlines_and_wakes_tasks() {
         let dir = LogDir::new("bounded-thread");
-        let mut log = dir.log(start());
-        with_log_thread(&mut log, |log| {
+        with_log_thread(&dir, |log| {
             for n in 0..20 {
                 let lsn = commit(log, n, 100);
                 match n % 3 {
@@ -242,16 +256,14 @@ mod tests {
     #[test]
     fn a_task_behind_a_slow_copy_is_woken() {
         let dir = LogDir::new("bounded-slow");
-        let mut log = dir.log(start());
-        with_log_thread(&mut log, |log| {
-            let slow = log.ring.reserve(16).unwrap();
+        with_log_thread(&dir, |log| {
+            let slow = log.buffer().reserve(16).unwrap();
             let lsn = commit(log, 1, 100);
             log.flush_soon(SyncReason::Commit);
             for _ in 0..1000 {
                 std::thread::yield_now();
             }
-            log.ring.copy(&slow, &[0; 16]);
-            log.ring.publish(slow);
+            log.buffer().put(slow, &[0; 16]);
             await_durable(log, lsn);
         });
     }
@@ -270,10 +282,9 @@ mod tests {
             }
         }
         let dir = LogDir::new("bounded-wakers");
-        let mut log = dir.log(start());
         let parker = Parker::new();
-        log.log_thread = parker.unparker();
-        let (stop, log) = (AtomicBool::new(false), &log);
+        let log = &dir.log_of(Vfs::os(), start(), parker.unparker());
+        let stop = AtomicBool::new(false);
         let wakes: Vec<_> =
             (0..4).map(|n| Arc::new(CountingWake(Parker::new(), AtomicU64::new(0), n % 2 == 0))).collect();
         let lsns: Vec<_> = (0..4).map(|n| commit(log, n, 100)).collect();
@@ -288,7 +299,7 @@ mod tests {
             builder.spawn_scoped(scope, || log.serve(&parker, &stop)).unwrap();
             wakes.iter().for_each(|wake| wake.0.park());
             stop.store(true, Ordering::Release);
-            log.log_thread.unpark();
+            parker.unparker().unpark();
         });
         assert!(wakes.iter().all(|wake| wake.1.load(Ordering::SeqCst) == 1));
     }

@@ -10,7 +10,8 @@
 //! latest flushes. `segment` keeps the segment files. `unsynced` is the file for commits that are
 //! not synced, and `outlive` copies these commits into it. `block` and `group` are the formats, and
 //! `stamp` makes the headers of blocks. `reader` scans the log after a crash and decides where it
-//! ends; `ahead` reads the segments for the scan.
+//! ends; `held` has the blocks of the scan, which are valid by the rule of `epochs`, and `source`
+//! reads them, with a thread of `ahead` or from the `copy` in memory.
 
 mod ahead;
 pub(crate) mod block;
@@ -20,14 +21,17 @@ mod committers;
 pub(crate) mod completed;
 pub(crate) mod copy;
 mod deadlines;
+mod epochs;
 mod flush_state;
 pub(crate) mod group;
+mod held;
 mod outlive;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod room;
 mod scratch;
 pub(crate) mod segment;
+mod source;
 mod stamp;
 pub(crate) mod unsynced;
 pub(crate) mod waiters;

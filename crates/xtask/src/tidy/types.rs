@@ -33,7 +33,6 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/lab/src/result.rs", "RunResult", 28, "a figure each"),
     ("crates/millpond/src/checkpoint/root.rs", "Root", 15, "a field of the format each"),
     ("crates/millpond/src/lock/table.rs", "LockTable", 16, "still to be divided"),
-    ("crates/millpond/src/log/reader.rs", "Scanner", 18, "still to be divided"),
     ("crates/millpond/src/options.rs", "Options", 18, "an option each"),
     ("crates/millpond/src/options.rs", "Tuning", 15, "an option each"),
     ("crates/millpond/src/txn/system.rs", "Txns", 26, "still to be divided"),

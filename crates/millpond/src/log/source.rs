@@ -1,0 +1,132 @@
+//! [`BlockSource`]: where a scan gets blocks: from the segments, from a copy in memory, or from a
+//! thread that reads ahead.
+
+use super::ahead::{ReadAhead, ReadRange};
+use super::block::BLOCK_BYTES;
+use super::copy::LogCopy;
+use super::segment::{Segment, Segments};
+use crate::error::{Error, Result};
+use base::aligned::AlignedBuf;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks that one read fetches.
+const READ_BLOCKS: u64 = 512;
+/// The same for a reader that goes backwards: mostly it has use for one group.
+const READ_BLOCKS_BACKWARDS: u64 = 2;
+
+/// Reads blocks of the log.
+pub(super) struct BlockSource<'a> {
+    segments: &'a Segments,
+    /// The segment that was read last.
+    segment: Option<Arc<Segment>>,
+    /// Blocks that need not be read. Without them reads go through the page cache: most of what one
+    /// fetches is needed by the next.
+    copy: Option<&'a LogCopy>,
+    ahead: Option<ReadAhead>,
+    /// Blocks that one read fetches.
+    read_blocks: u64,
+}
+
+impl<'a> BlockSource<'a> {
+    /// A source for a reader that goes forward.
+    pub(super) fn forward(segments: &'a Segments) -> BlockSource<'a> {
+        Self::new(segments, None, READ_BLOCKS)
+    }
+
+    /// A source for a reader that goes backwards. `copy` may have some blocks.
+    pub(super) fn backwards(segments: &'a Segments, copy: &'a LogCopy) -> BlockSource<'a> {
+        Self::new(segments, Some(copy), READ_BLOCKS_BACKWARDS)
+    }
+
+    fn new(segments: &'a Segments, copy: Option<&'a LogCopy>, read_blocks: u64) -> BlockSource<'a> {
+        // A read never goes beyond its segment.
+        let read_blocks = read_blocks.min(segments.shape().blocks);
+        BlockSource { segments, segment: None, copy, ahead: None, read_blocks }
+    }
+
+    /// The segments that are read.
+    pub(super) fn segments(&self) -> &'a Segments {
+        self.segments
+    }
+
+    /// Returns the most blocks that one read fetches.
+    pub(super) fn read_blocks(&self) -> u64 {
+        self.read_blocks
+    }
+
+    /// Returns how many blocks from `block` on one read fetches.
+    pub(super) fn read_count(&self, block: u64) -> u64 {
+        let blocks = self.segments.shape().blocks;
+        self.read_blocks.min(blocks - block % blocks)
+    }
+
+    /// Starts a thread that reads the next blocks while the caller works on the current ones. What
+    /// it reads begins at block `lead` of the buffer of each [`BlockSource::read`].
+    pub(super) fn read_ahead(&mut self, lead: usize) -> Result {
+        let ahead = ReadAhead::start(lead, self.read_blocks as usize);
+        self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", &self.segments.dir(), e))?);
+        Ok(())
+    }
+
+    /// Lets the thread that reads ahead read the blocks from `block` on.
+    pub(super) fn expect(&mut self, block: u64) {
+        if self.ahead.is_some()
+            && let (bytes, Some(range)) = (self.read_count(block) as usize * BLOCK_BYTES, self.range(block))
+            && let Some(ahead) = &self.ahead
+        {
+            ahead.request(range, bytes);
+        }
+    }
+
+    /// Reads `count` blocks from `block` on, which lie in one segment, to block `at` of `buffer`,
+    /// and moves the blocks `held` of it right before them. Returns false, with the blocks moved,
+    /// if the segment does not exist.
+    pub(super) fn read(
+        &mut self,
+        block: u64,
+        count: u64,
+        buffer: &mut AlignedBuf,
+        held: Range<usize>,
+        at: usize,
+    ) -> Result<bool> {
+        let (held, len) = (held.start * BLOCK_BYTES..held.end * BLOCK_BYTES, count as usize * BLOCK_BYTES);
+        if self.ahead.is_some()
+            && let Some(range) = self.range(block)
+            && let Some(ahead) = &self.ahead
+            && let Some(taken) = ahead.take(&range, len, buffer, held.clone())
+        {
+            taken.map_err(|e| Error::io("read", &range.segment.path, e))?;
+            return Ok(true);
+        }
+        let at = at * BLOCK_BYTES;
+        let before = at - held.len();
+        buffer.copy_within(held, before);
+        let bytes = &mut buffer[at..][..len];
+        if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
+            return Ok(true);
+        }
+        let Some(range) = self.range(block) else { return Ok(false) };
+        range.read(bytes).map_err(|e| Error::io("read", &range.segment.path, e))?;
+        Ok(true)
+    }
+
+    /// Looks for the segment again at the next read.
+    pub(super) fn forget_segment(&mut self) {
+        self.segment = None;
+    }
+
+    /// Returns the blocks from `block` on, if their segment exists.
+    fn range(&mut self, block: u64) -> Option<ReadRange> {
+        let shape = self.segments.shape();
+        let number = shape.segment_of(block);
+        if self.segment.as_ref().is_none_or(|s| s.number != number) {
+            self.segment = match self.copy {
+                Some(_) => self.segments.find_cached(number),
+                None => self.segments.find(number),
+            };
+        }
+        let segment = self.segment.as_ref()?;
+        Some(ReadRange::new(Arc::clone(segment), shape, block))
+    }
+}

@@ -1,5 +1,5 @@
 //! The ranges of one tree, the requests that wait for them, and the scans that let these requests
-//! go first. The mutex of [`super::range_table`] guards it. Pure but for the wake-ups.
+//! go first. The mutex of [`super::ranges`] guards it. Pure but for the wake-ups.
 
 use super::covered::{Covered, RangeMode, Want};
 use super::key::LockKey;

@@ -6,7 +6,7 @@
 //! the time of arrival.
 //!
 //! **Writers and scans go in order of arrival.** A scan that begins first lets all pending writes
-//! of its range pass, and holds nothing of the range meanwhile ([`LockTable::let_writers_pass`]).
+//! of its range pass, and holds nothing of the range meanwhile ([`Ranges::let_writers_pass`]).
 //! It does not wait for writers that come later. So a writer waits only for scans that came before
 //! it, and a scan only for writers that came before it. When no range covers a pending write any
 //! more it is *granted*: no scan may cover its key, whenever the scan began, until the writer has
@@ -34,13 +34,44 @@ use super::key::LockKey;
 use super::key_range::KeyRange;
 use super::owner::WakeList;
 use super::pending::{Pending, PendingState, ScanStart, TreeRanges, WaitingScan, pending_bytes};
-use super::ticket::{Enqueued, Ticket, WaitEnd};
-use super::{CancelFlag, Denied, LockTable, Mode, Owner, Wait, wait_state};
+use super::queue::Owners;
+use super::shared::{Begun, LockMemory, Shared};
+use super::{Denied, Mode, Owner, Wait, wait_state};
 use crate::planted::{Bug, planted};
-use base::TreeId;
-use base::sync::atomic::Ordering;
+use base::sharded::shards;
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::{Sharded, TreeId};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The ranges of a few trees.
+#[derive(Debug, Default)]
+struct Shard {
+    /// Number of transactions that have ranges here, counted once a tree. Changed under `mu`; read
+    /// without it under the latch that covers the key in question.
+    holders: AtomicU32,
+    /// Number of pending writes here. Changed and read in the same way.
+    pending: AtomicU32,
+    mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
+}
+
+impl Shard {
+    /// Whether no transaction has ranges here.
+    #[inline]
+    fn has_no_range(&self) -> bool {
+        self.holders.load(Ordering::Acquire) == 0
+    }
+}
+
+/// The ranges of all trees.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    shards: Sharded<Shard, { shards(16) }>,
+    /// Counts the arrivals of pending writes.
+    turns: AtomicU64,
+}
 
 /// A row that a scan locks by a range.
 #[derive(Clone, Copy, Debug)]
@@ -53,23 +84,24 @@ pub(crate) struct RangeRow<'a> {
 }
 
 /// What ranges say to a request.
-enum Asked<'t> {
+pub(super) enum Asked {
     /// None is in its way.
     Free,
     /// The transaction's own range is the lock that it asks for.
     Held,
-    Waits(Ticket<'t>),
+    Waits(Begun),
 }
 
-impl LockTable {
+impl Ranges {
     /// Locks the keys of `range` as `owner` has read them, until it ends. If a pending request in
     /// the range must pass first, it locks only the part before that key, in the direction of the
     /// scan, and returns the key. On an error nothing is locked. REQUIRES: one leaf encloses the
     /// keys and has been latched since its rows were read, exclusively if rows are to be locked;
-    /// each row was [`LockTable::row_is_free`], or `owner` holds its lock, and none was another
+    /// each row was `LockTable::row_is_free`, or `owner` holds its lock, and none was another
     /// transaction's uncommitted version.
-    pub(crate) fn cover(
+    pub(super) fn cover(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
         mode: RangeMode,
@@ -80,7 +112,7 @@ impl LockTable {
             return Ok(None);
         }
         let KeyRange { tree, from, to } = range;
-        let mut trees = self.ranges.shard(tree).mu.lock();
+        let mut trees = self.shard(tree).mu.lock();
         let ranges = trees.entry(tree).or_default();
         let mut stopping = ranges.stopping(owner.txn, since, range, mode);
         let stopped = if backward { stopping.next_back() } else { stopping.next() };
@@ -95,8 +127,8 @@ impl LockTable {
             Some(key) => (from, Some(&key[..])),
             None => (from, to),
         };
-        let full = self.is_full();
-        self.grow(owner, ranges, KeyRange { tree, from, to }, |covered| {
+        let full = shared.memory.is_full();
+        self.grow(shared, owner, ranges, KeyRange { tree, from, to }, |covered| {
             let fits = !full || covered.grows(from, to, mode);
             if fits {
                 covered.add(from, to, mode);
@@ -108,26 +140,28 @@ impl LockTable {
 
     /// Locks one row that a scan has found, and not the gaps beside it, as a part of a range.
     /// Returns whether that was done: false if a pending request must pass first. Also notes
-    /// whether the lock is new, see [`Owner::has_new_lock`]. REQUIRES: as [`LockTable::cover`].
-    pub(crate) fn cover_row(
+    /// whether the lock is new, see [`Owner::has_new_lock`]. `held`: it has the row's lock in a
+    /// queue. REQUIRES: as [`Ranges::cover`].
+    pub(super) fn cover_row(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         row: RangeRow<'_>,
+        held: bool,
         mode: Mode,
         since: ScanStart,
     ) -> Result<bool, Denied> {
         let RangeRow { tree, key, joins } = row;
         let behind = [key, &[0]].concat();
         let range = KeyRange { tree, from: key, to: Some(&behind) };
-        let held = self.holds_row(owner, tree, key);
-        let mut trees = self.ranges.shard(tree).mu.lock();
+        let mut trees = self.shard(tree).mu.lock();
         let ranges = trees.entry(tree).or_default();
         let rows = RangeMode { rows: mode, gaps: false };
         if ranges.stopping(owner.txn, since, range, rows).next().is_some() {
             return Ok(false);
         }
-        let (full, mut new) = (self.is_full(), false);
-        self.grow(owner, ranges, range, |covered| {
+        let (full, mut new) = (shared.memory.is_full(), false);
+        self.grow(shared, owner, ranges, range, |covered| {
             new = !held && !covered.covers(key);
             covered.add_row(key, &behind, joins, mode, full && new)
         })?;
@@ -138,6 +172,7 @@ impl LockTable {
     /// Changes the ranges of `owner` in a tree by `add`, which returns whether there was room.
     fn grow(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         ranges: &mut TreeRanges,
         range: KeyRange<'_>,
@@ -150,17 +185,18 @@ impl LockTable {
             ranges.take_in(owner.txn, range);
         }
         let (_, covered) = ranges.holders.entry(owner.txn).or_insert_with(|| {
-            base::check!(self.note(owner, &LockKey::ranges(tree)), "{} locks after its end", owner.txn);
-            self.ranges.shard(tree).holders.fetch_add(1, Ordering::Release);
+            let noted = shared.memory.note(owner, &LockKey::ranges(tree));
+            base::check!(noted, "{} locks after its end", owner.txn);
+            self.shard(tree).holders.fetch_add(1, Ordering::Release);
             (Arc::clone(owner), Covered::default())
         });
         let before = covered.bytes();
         let added = add(covered);
         // Joining ranges can free more than it takes.
-        self.bytes.fetch_add((covered.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+        shared.memory.resize(before, covered.bytes());
         if added && owner.observed_as().is_some() {
             for waiting in ranges.waiting_in(owner.txn, range) {
-                self.tell(waiting, std::iter::once(owner));
+                shared.waits.tell(waiting, std::iter::once(owner));
             }
         }
         if added { Ok(()) } else { Err(Denied::Full) }
@@ -169,9 +205,9 @@ impl LockTable {
     /// Returns whether another transaction's ranges may lock rows of `range` so that a lock of this
     /// mode has to wait. REQUIRES: a leaf that encloses the range is latched. The answer holds as
     /// long as it is.
-    pub(crate) fn is_contested(&self, owner: &Owner, range: KeyRange<'_>, mode: Mode) -> bool {
-        let shard = self.ranges.shard(range.tree);
-        if shard.holders.load(Ordering::Acquire) == 0 {
+    pub(super) fn is_contested(&self, owner: &Owner, range: KeyRange<'_>, mode: Mode) -> bool {
+        let shard = self.shard(range.tree);
+        if shard.has_no_range() {
             return false;
         }
         let trees = shard.mu.lock();
@@ -183,35 +219,22 @@ impl LockTable {
     /// Returns whether no other transaction's range keeps `owner` from locking the row of `key`.
     pub(super) fn is_outside(&self, owner: &Owner, tree: TreeId, key: &[u8], mode: Mode) -> bool {
         let want = Want { mode, state: KeyState::Row };
-        let trees = self.ranges.shard(tree).mu.lock();
+        let trees = self.shard(tree).mu.lock();
         trees.get(&tree).is_none_or(|ranges| ranges.blocking(owner.txn, key, want).next().is_none())
-    }
-
-    /// Releases a row lock before the end of its transaction. Returns false, and keeps the lock, if
-    /// it is neither one of the last that the transaction has got nor in a range that locks rows
-    /// without their gaps. REQUIRES: the transaction's own request made the lock, and nothing
-    /// relies on it.
-    pub(crate) fn release_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let row = LockKey::row(tree, key);
-        let Some(bytes) = owner.forget(&row) else { return self.cut_row(owner, tree, key) };
-        self.held.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-        self.release(owner, &row);
-        true
     }
 
     /// Takes the row of `key` out of the ranges of `owner`, if one locks it as a row. Returns
     /// whether one did.
-    fn cut_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let shard = self.ranges.shard(tree);
-        if shard.holders.load(Ordering::Acquire) == 0 {
+    pub(super) fn cut_row(&self, memory: &LockMemory, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let shard = self.shard(tree);
+        if shard.has_no_range() {
             return false;
         }
         let mut woken = WakeList::default();
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return false };
         let Some((_, covered)) = ranges.holders.get_mut(&owner.txn) else { return false };
-        let cut = self.cut_in(covered, key);
+        let cut = cut_in(memory, covered, key);
         if cut {
             ranges.uncover(owner.txn, &mut woken);
         }
@@ -220,132 +243,109 @@ impl LockTable {
         cut
     }
 
-    fn cut_in(&self, covered: &mut Covered, key: &[u8]) -> bool {
-        let before = covered.bytes();
-        let cut = covered.cut_row(key, &[key, &[0]].concat());
-        self.bytes.fetch_add((covered.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
-        cut
-    }
-
-    /// Takes a key that gets a row of `owner` out of the ranges in which other transactions have
-    /// locked the rows that there were. Where locks take all the memory that they may, the key
-    /// stays in the ranges: the new row is locked with the others.
-    fn cut_new_row(&self, owner: &Owner, ranges: &mut TreeRanges, key: &[u8]) {
-        for (other, covered) in ranges.holders.values_mut() {
-            if other.txn != owner.txn && covered.covers(key) && !self.is_full() {
-                self.cut_in(covered, key);
-            }
-        }
-    }
-
     /// Returns the wait of a scan that must let writers of `range` pass; none if it may go on.
     /// While it waits the transaction holds what it held before.
     #[inline]
-    pub(crate) fn let_writers_pass(
+    pub(super) fn let_writers_pass(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
         mode: RangeMode,
         since: &mut ScanStart,
         wait: Wait,
-    ) -> Result<Option<WriterWait<'_>>, Denied> {
+    ) -> Result<Option<Begun>, Denied> {
         if *since == ScanStart::NotStarted {
             *since = match wait {
-                Wait::Until(_) => ScanStart::At(self.ranges.turns.load(Ordering::Acquire)),
+                Wait::Until(_) => ScanStart::At(self.turns.load(Ordering::Acquire)),
                 Wait::NoWait | Wait::Skip => ScanStart::NoYield,
             };
             if planted(Bug::ScanPasses) {
                 *since = ScanStart::NoYield;
             }
         }
-        let none = self.ranges.shard(range.tree).pending.load(Ordering::Acquire) == 0;
+        let none = self.shard(range.tree).pending.load(Ordering::Acquire) == 0;
         if none || range.is_empty() {
             return Ok(None);
         }
-        self.wait_for_writers(owner, range, mode, *since, wait)
+        self.wait_for_writers(shared, owner, range, mode, *since, wait)
     }
 
     fn wait_for_writers(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
         mode: RangeMode,
         since: ScanStart,
         wait: Wait,
-    ) -> Result<Option<WriterWait<'_>>, Denied> {
-        let mut trees = self.ranges.shard(range.tree).mu.lock();
+    ) -> Result<Option<Begun>, Denied> {
+        let mut trees = self.shard(range.tree).mu.lock();
         let Some(ranges) = trees.get_mut(&range.tree) else { return Ok(None) };
         let stopping = ranges.stopping(owner.txn, since, range, mode);
         let first = stopping.map(|(_, request)| (request.turn, Arc::clone(&request.owner)));
         let first: SmallVec<[(u64, Arc<Owner>); 2]> = first.collect();
         let limit = match wait {
             Wait::Until(_) if first.is_empty() => return Ok(None),
-            Wait::Until(_) if self.stopped() => return Err(Denied::Stopped),
+            Wait::Until(_) if shared.waits.stopped() => return Err(Denied::Stopped),
             Wait::Until(limit) => limit,
             Wait::NoWait | Wait::Skip => return Ok(None),
         };
         first.iter().for_each(|(_, first)| first.mark_blocking());
-        self.tell(owner, first.iter().map(|(_, first)| first));
+        shared.waits.tell(owner, first.iter().map(|(_, first)| first));
         ranges.scans.push(WaitingScan { owner: Arc::clone(owner), first });
         let key = LockKey::scan_wait(range.tree);
-        owner.begin_wait(&key, wait_state::WAITING);
-        self.count_wait();
-        Ok(Some(WriterWait(Ticket::new(self, Arc::clone(owner), key, limit))))
+        shared.waits.begin(owner, &key);
+        Ok(Some(Begun { key, limit }))
     }
 
-    /// Returns whether no other transaction's range is in the way of `owner`, which wants to lock
-    /// `key` or to change it. After a wait the caller reads the row again: it does not own the key
-    /// yet. REQUIRES: the leaf that covers the key is latched.
+    /// Returns what ranges say to `owner`, which wants to change `key`, where now is `change`.
+    /// After a wait the caller reads the row again: it does not own the key yet. REQUIRES: the leaf
+    /// that covers the key is latched.
     #[inline]
-    pub(super) fn out_of_ranges(
+    pub(super) fn ask_to_change(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         tree: TreeId,
         key: &[u8],
         change: KeyState,
         wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        let none = self.ranges.shard(tree).holders.load(Ordering::Acquire) == 0;
+    ) -> Result<Asked, Denied> {
+        let none = self.shard(tree).has_no_range();
         if none || change == KeyState::OwnVersion || planted(Bug::RangesIgnored) {
-            return Ok(Enqueued::Granted);
+            return Ok(Asked::Free);
         }
         let want = Want { mode: Mode::Exclusive, state: change };
-        match self.ask_ranges(owner, (tree, key), want, true, wait)? {
-            Asked::Free | Asked::Held => Ok(Enqueued::Granted),
-            Asked::Waits(ticket) => Ok(Enqueued::Waiting(ticket)),
-        }
+        self.ask(shared, owner, (tree, key), want, true, wait)
     }
 
-    /// As [`LockTable::out_of_ranges`], for a lock in a queue. None: the transaction's own range is
-    /// that lock.
-    pub(super) fn lock_out_of_ranges(
+    /// As [`Ranges::ask_to_change`], for a lock in a queue.
+    pub(super) fn ask_to_lock(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         tree: TreeId,
         key: &[u8],
         want: Want,
         wait: Wait,
-    ) -> Result<Option<Enqueued<'_>>, Denied> {
-        let none = self.ranges.shard(tree).holders.load(Ordering::Acquire) == 0;
-        if none || planted(Bug::RangesIgnored) {
-            return Ok(Some(Enqueued::Granted));
+    ) -> Result<Asked, Denied> {
+        if self.shard(tree).has_no_range() || planted(Bug::RangesIgnored) {
+            return Ok(Asked::Free);
         }
-        Ok(match self.ask_ranges(owner, (tree, key), want, false, wait)? {
-            Asked::Free => Some(Enqueued::Granted),
-            Asked::Held => None,
-            Asked::Waits(ticket) => Some(Enqueued::Waiting(ticket)),
-        })
+        self.ask(shared, owner, (tree, key), want, false, wait)
     }
 
-    fn ask_ranges(
+    fn ask(
         &self,
+        shared: &Shared,
         owner: &Arc<Owner>,
         (tree, key): (TreeId, &[u8]),
         want: Want,
         changes: bool,
         wait: Wait,
-    ) -> Result<Asked<'_>, Denied> {
-        let shard = self.ranges.shard(tree);
+    ) -> Result<Asked, Denied> {
+        let shard = self.shard(tree);
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return Ok(Asked::Free) };
         let mut blocking = ranges.blocking(owner.txn, key, want);
@@ -357,13 +357,13 @@ impl LockTable {
                 return Ok(Asked::Held);
             }
             if changes && want.state == KeyState::NoRow {
-                self.cut_new_row(owner, ranges, key);
+                cut_new_row(&shared.memory, owner, ranges, key);
             }
             return Ok(Asked::Free);
         };
         drop(blocking);
         let limit = match wait {
-            _ if self.stopped() => return Err(Denied::Stopped),
+            _ if shared.waits.stopped() => return Err(Denied::Stopped),
             Wait::NoWait => return Err(Denied::Timeout),
             Wait::Skip => return Err(Denied::Skipped),
             Wait::Until(limit) => limit,
@@ -374,17 +374,16 @@ impl LockTable {
             // A scan has passed it. It keeps its time of arrival.
             (request.want, request.stands) = (want, behind);
         } else {
-            let turn = self.ranges.turns.fetch_add(1, Ordering::AcqRel) + 1;
+            let turn = self.turns.fetch_add(1, Ordering::AcqRel) + 1;
             let request = Pending { owner: Arc::clone(owner), turn, want, stands: behind };
             ranges.pending.entry(key.to_vec()).or_default().push(request);
-            base::check!(self.note(owner, &name), "{} waits after its end", owner.txn);
+            base::check!(shared.memory.note(owner, &name), "{} waits after its end", owner.txn);
             shard.pending.fetch_add(1, Ordering::Release);
-            self.bytes.fetch_add(pending_bytes(key) as u64, Ordering::Relaxed);
+            shared.memory.take(pending_bytes(key));
         }
-        owner.begin_wait(&name, wait_state::WAITING);
-        self.count_wait();
-        self.tell(owner, ranges.blocking(owner.txn, key, want));
-        Ok(Asked::Waits(Ticket::new(self, Arc::clone(owner), name, limit)))
+        shared.waits.begin(owner, &name);
+        shared.waits.tell(owner, ranges.blocking(owner.txn, key, want));
+        Ok(Asked::Waits(Begun { key: name, limit }))
     }
 
     /// Marks the pending request of `key` as taken: the row has a lock of `owner`, or is about to
@@ -392,7 +391,7 @@ impl LockTable {
     /// latched.
     #[inline]
     pub(super) fn take_pending(&self, owner: &Owner, tree: TreeId, key: &[u8]) {
-        let shard = self.ranges.shard(tree);
+        let shard = self.shard(tree);
         if shard.pending.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -401,29 +400,126 @@ impl LockTable {
             request.stands = PendingState::Taken;
         }
     }
-}
 
-/// The wait of a scan that lets writers pass.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct WriterWait<'t>(Ticket<'t>);
-
-impl<'t> WriterWait<'t> {
-    /// Waits. A scan whose time is over continues as well, and lets no writer pass from then on.
-    /// REQUIRES: no latch is held.
-    pub(crate) fn wait(self, since: &mut ScanStart, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
-        match self.0.wait_for_turn(cancel) {
-            Ok(WaitEnd::Granted) => {}
-            Ok(WaitEnd::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = ScanStart::NoYield,
-            Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full | Denied::Cancelled)) => {
-                return Err(why);
-            }
-        }
-        Ok(())
+    fn shard(&self, tree: TreeId) -> &Shard {
+        self.shards.of(u64::from(tree.0))
     }
 
-    #[cfg(test)]
-    pub(super) fn into_ticket(self) -> Ticket<'t> {
-        self.0
+    /// Returns the transactions for which `owner` waits at `key`, if it still waits.
+    pub(super) fn blockers(&self, owner: &Owner, key: &LockKey) -> Owners {
+        let mut trees = self.shard(key.tree()).mu.lock();
+        trees.get_mut(&key.tree()).map_or_else(Owners::default, |ranges| ranges.blockers(owner, key))
+    }
+
+    /// Ends a transaction's wait with the reason `why`. Returns the bytes freed; none if it does
+    /// not wait.
+    pub(super) fn withdraw(
+        &self,
+        owner: &Arc<Owner>,
+        key: &LockKey,
+        why: u32,
+        woken: &mut WakeList,
+    ) -> Option<usize> {
+        let shard = self.shard(key.tree());
+        let mut trees = shard.mu.lock();
+        let ranges = trees.get_mut(&key.tree())?;
+        if key.is_scan_wait() {
+            let at = ranges.scans.iter().position(|scan| scan.owner.txn == owner.txn)?;
+            woken.end_wait(&ranges.scans.remove(at).owner, why);
+            return Some(0);
+        }
+        let row = key.bytes_of_row();
+        let waits = matches!(ranges.pending_of(owner.txn, row)?.stands, PendingState::BlockedBy(_));
+        if !waits {
+            return None;
+        }
+        woken.end_wait(owner, why);
+        shard.pending.fetch_sub(1, Ordering::Release);
+        ranges.remove_pending(owner.txn, row, woken)
+    }
+
+    /// Returns what `look` says of the ranges of a tree; none if it has none.
+    pub(super) fn with_tree<R>(&self, tree: TreeId, look: impl FnOnce(&mut TreeRanges) -> R) -> Option<R> {
+        self.shard(tree).mu.lock().get_mut(&tree).map(look)
+    }
+
+    /// Number of ranges.
+    pub(super) fn count(&self) -> u64 {
+        let in_shard = |shard: &Shard| -> usize {
+            if shard.holders.load(Ordering::Relaxed) == 0 {
+                return 0;
+            }
+            shard
+                .mu
+                .lock()
+                .values()
+                .flat_map(|ranges| ranges.holders.values())
+                .map(|(_, set)| set.len())
+                .sum()
+        };
+        self.shards.iter().map(in_shard).sum::<usize>() as u64
+    }
+
+    /// Ends every wait. REQUIRES: no new one begins.
+    pub(super) fn stop(&self) {
+        for shard in self.shards.iter() {
+            let mut woken = WakeList::default();
+            for ranges in shard.mu.lock().values_mut() {
+                for scan in ranges.scans.drain(..) {
+                    woken.end_wait(&scan.owner, wait_state::STOPPED);
+                }
+                for request in ranges.pending.values_mut().flatten() {
+                    if matches!(request.stands, PendingState::BlockedBy(_)) {
+                        request.stands = PendingState::Taken;
+                        woken.end_wait(&request.owner, wait_state::STOPPED);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes the ranges of `owner` in a tree, or its pending write, and wakes the transactions
+    /// that no other blocks. Returns the bytes freed.
+    pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut WakeList) -> usize {
+        let tree = noted.tree();
+        let shard = self.shard(tree);
+        // Large sets are freed after the mutex.
+        let gone: Covered;
+        let mut trees = shard.mu.lock();
+        let Some(ranges) = trees.get_mut(&tree) else { return 0 };
+        let freed = if noted.is_pending_write() {
+            let freed = ranges.remove_pending(owner.txn, noted.bytes_of_row(), woken);
+            shard.pending.fetch_sub(u32::from(freed.is_some()), Ordering::Release);
+            freed.unwrap_or(0)
+        } else {
+            let Some((_, covered)) = ranges.holders.remove(&owner.txn) else { return 0 };
+            shard.holders.fetch_sub(1, Ordering::Release);
+            ranges.uncover(owner.txn, woken);
+            gone = covered;
+            gone.bytes()
+        };
+        if ranges.is_empty() {
+            trees.remove(&tree);
+        }
+        freed
+    }
+}
+
+/// Takes the row of `key` out of ranges of an owner. Returns whether one locked it as a row.
+fn cut_in(memory: &LockMemory, covered: &mut Covered, key: &[u8]) -> bool {
+    let before = covered.bytes();
+    let cut = covered.cut_row(key, &[key, &[0]].concat());
+    memory.resize(before, covered.bytes());
+    cut
+}
+
+/// Takes a key that gets a row of `owner` out of the ranges in which other transactions have locked
+/// the rows that there were. Where locks take all the memory that they may, the key stays in the
+/// ranges: the new row is locked with the others.
+fn cut_new_row(memory: &LockMemory, owner: &Owner, ranges: &mut TreeRanges, key: &[u8]) {
+    for (other, covered) in ranges.holders.values_mut() {
+        if other.txn != owner.txn && covered.covers(key) && !memory.is_full() {
+            cut_in(memory, covered, key);
+        }
     }
 }

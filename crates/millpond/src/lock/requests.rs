@@ -1,12 +1,26 @@
-//! The calls that enter a request in a queue, or find that none is needed.
+//! The requests: each enters a queue, adds to a range, or finds that none is needed.
+//!
+//! **Tables (Lk4).** Every transaction has a shared lock from its first use of a table to its end.
+//! Drop, rename and truncate take the exclusive lock; it waits for all shared locks, and later
+//! users wait for it.
+//!
+//! As long as no transaction wants the exclusive lock, a shared lock is only a count, see
+//! [`super::users`]. All other table locks stand in queues of the same kind as row locks, so a
+//! deadlock cycle over both is found.
+//!
+//! **Counters (Lk6).** A transaction that wants consecutive values of a table's counter locks it
+//! exclusively for the time of a statement. The counter itself says whether a transaction has or
+//! wants the lock, so those that need no lock look at that alone.
 
 use super::covered::Want;
 use super::key::LockKey;
-use super::queue::Placed;
-use super::queues::Queues;
-use super::ticket::{Enqueued, Ticket};
-use super::{Denied, KeyState, LockTable, Mode, Owner, RowRequest, Wait, wait_state};
-use base::sync::atomic::Ordering;
+use super::queue_table::BehindWriter;
+use super::ranges::Asked;
+use super::shared::Begun;
+use super::ticket::{Enqueued, Ticket, WriterWait};
+use super::{
+    Denied, KeyRange, KeyState, LockTable, Mode, Owner, RangeMode, RangeRow, RowRequest, ScanStart, Wait,
+};
 use base::{TreeId, TxnId};
 use std::sync::Arc;
 
@@ -32,29 +46,23 @@ impl LockTable {
         mode: Mode,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        match self.lock_out_of_ranges(owner, tree, key, Want { mode, state }, wait)? {
-            None => {
+        match self.ranges.ask_to_lock(&self.shared, owner, tree, key, Want { mode, state }, wait)? {
+            Asked::Held => {
                 owner.set_new_lock(false);
-                self.take_pending(owner, tree, key);
+                self.ranges.take_pending(owner, tree, key);
                 return Ok(Enqueued::Granted);
             }
-            Some(waiting @ Enqueued::Waiting(_)) => {
+            Asked::Waits(begun) => {
                 owner.set_new_lock(false);
-                return Ok(waiting);
+                return Ok(self.waiting_at(owner, begun));
             }
-            Some(Enqueued::Granted) => {}
+            Asked::Free => {}
         }
-        let row = LockKey::row(tree, key);
-        let mut queues = self.lock_shard(&row);
-        if self.is_full() && !queues.get(&row).is_some_and(|queue| queue.holds(owner.txn)) {
-            return Err(Denied::Full);
+        let begun = self.queues.request_row(&self.shared, owner, LockKey::row(tree, key), mode, wait)?;
+        if begun.is_none() {
+            self.ranges.take_pending(owner, tree, key);
         }
-        let placed = self.request_in(&mut queues, owner, row, mode, wait);
-        drop(queues);
-        if matches!(placed, Ok(Enqueued::Granted)) {
-            self.take_pending(owner, tree, key);
-        }
-        placed
+        Ok(self.enqueued(owner, begun))
     }
 
     /// Returns whether `owner` may write the row now. `Granted` records nothing: the version that
@@ -70,20 +78,15 @@ impl LockTable {
         state: KeyState,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, state, wait)? {
-            return Ok(waiting);
+        if let Asked::Waits(begun) = self.ranges.ask_to_change(&self.shared, owner, tree, key, state, wait)? {
+            return Ok(self.waiting_at(owner, begun));
         }
-        let shard = self.shard_of_row(tree, key);
-        if shard.occupied.load(Ordering::Acquire) > 0 {
-            let row = LockKey::row(tree, key);
-            let free = shard.mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
-            if !free
-                && let waiting @ Enqueued::Waiting(_) = self.request(owner, row, Mode::Exclusive, wait)?
-            {
-                return Ok(waiting);
-            }
+        if let Some(row) = self.queues.contended_row(owner, tree, key)
+            && let Some(begun) = self.queues.request(&self.shared, owner, row, Mode::Exclusive, wait)?
+        {
+            return Ok(self.waiting_at(owner, begun));
         }
-        self.take_pending(owner, tree, key);
+        self.ranges.take_pending(owner, tree, key);
         Ok(Enqueued::Granted)
     }
 
@@ -100,18 +103,8 @@ impl LockTable {
         mode: Mode,
         contested: bool,
     ) -> bool {
-        if contested && !self.is_outside(owner, tree, key, mode) {
-            return false;
-        }
-        let shard = self.shard_of_row(tree, key);
-        if shard.occupied.load(Ordering::Acquire) == 0 {
-            return true;
-        }
-        let queues = shard.mu.lock();
-        queues.get(&LockKey::row(tree, key)).is_none_or(|queue| match mode {
-            Mode::Shared => queue.readable(owner.txn),
-            Mode::Exclusive => queue.only(owner.txn),
-        })
+        (!contested || self.ranges.is_outside(owner, tree, key, mode))
+            && self.queues.row_is_free(owner, tree, key, mode)
     }
 
     /// Waits behind the transaction `writer`, whose uncommitted version the caller sees. First it
@@ -126,32 +119,105 @@ impl LockTable {
         request: RowRequest<'_>,
         still_active: impl FnOnce() -> bool,
     ) -> Result<Writer<'_>, Denied> {
-        let RowRequest { tree, key, mode, wait } = request;
         base::check!(waiter.txn != writer, "{writer} waits for itself");
         let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
-        let key = LockKey::row(tree, key);
-        let mut queues = self.lock_shard(&key);
-        if !still_active() {
-            return Ok(Writer::Gone);
-        }
-        // A request that does not wait enters nothing: with SKIP LOCKED there may be as many such
-        // rows as others have written.
-        match wait {
-            Wait::Until(_) => {}
-            _ if self.stopped() => return Err(Denied::Stopped),
-            Wait::NoWait => return Err(Denied::Timeout),
-            Wait::Skip => return Err(Denied::Skipped),
-        }
-        let held = queues.get(&key).is_some_and(|queue| queue.holds(writer));
-        if !held && !self.note(&holder, &key) {
-            return Ok(Writer::Gone);
-        }
-        self.queue_of(&mut queues, &key, &holder).materialise(&holder);
-        match self.request_in(&mut queues, waiter, key, mode, wait)? {
-            Enqueued::Waiting(ticket) => Ok(Writer::Waiting(ticket)),
-            // The writer has ended meanwhile, and its lock was removed.
-            Enqueued::Granted => Ok(Writer::Gone),
-        }
+        let placed = self.queues.wait_behind(&self.shared, &holder, waiter, request, still_active)?;
+        Ok(match placed {
+            BehindWriter::Gone => Writer::Gone,
+            BehindWriter::Waits(begun) => Writer::Waiting(self.ticket(waiter, begun)),
+        })
+    }
+
+    /// Enters the implicit lock of `owner` in its queue, because its uncommitted version is about
+    /// to be undone. REQUIRES: the row's leaf is latched exclusively.
+    pub(crate) fn keep_written(&self, owner: &Arc<Owner>, tree: TreeId, key: &[u8]) -> Result<(), Denied> {
+        self.queues.keep_written(&self.shared.memory, owner, &LockKey::row(tree, key))
+    }
+
+    /// Locks the keys of `range` as `owner` has read them, until it ends. If a pending request in
+    /// the range must pass first, it locks only the part before that key, in the direction of the
+    /// scan, and returns the key. On an error nothing is locked. REQUIRES: one leaf encloses the
+    /// keys and has been latched since its rows were read, exclusively if rows are to be locked;
+    /// each row was [`LockTable::row_is_free`], or `owner` holds its lock, and none was another
+    /// transaction's uncommitted version.
+    pub(crate) fn cover(
+        &self,
+        owner: &Arc<Owner>,
+        range: KeyRange<'_>,
+        mode: RangeMode,
+        since: ScanStart,
+        backward: bool,
+    ) -> Result<Option<Vec<u8>>, Denied> {
+        self.ranges.cover(&self.shared, owner, range, mode, since, backward)
+    }
+
+    /// Locks one row that a scan has found, and not the gaps beside it, as a part of a range.
+    /// Returns whether that was done: false if a pending request must pass first. Also notes
+    /// whether the lock is new, see [`Owner::has_new_lock`]. REQUIRES: as [`LockTable::cover`].
+    pub(crate) fn cover_row(
+        &self,
+        owner: &Arc<Owner>,
+        row: RangeRow<'_>,
+        mode: Mode,
+        since: ScanStart,
+    ) -> Result<bool, Denied> {
+        let held = self.queues.holds_row(owner, row.tree, row.key);
+        self.ranges.cover_row(&self.shared, owner, row, held, mode, since)
+    }
+
+    /// Returns whether another transaction's ranges may lock rows of `range` so that a lock of this
+    /// mode has to wait. REQUIRES: a leaf that encloses the range is latched. The answer holds as
+    /// long as it is.
+    pub(crate) fn is_contested(&self, owner: &Owner, range: KeyRange<'_>, mode: Mode) -> bool {
+        self.ranges.is_contested(owner, range, mode)
+    }
+
+    /// Returns the wait of a scan that must let writers of `range` pass; none if it may go on.
+    /// While it waits the transaction holds what it held before.
+    #[inline]
+    pub(crate) fn let_writers_pass(
+        &self,
+        owner: &Arc<Owner>,
+        range: KeyRange<'_>,
+        mode: RangeMode,
+        since: &mut ScanStart,
+        wait: Wait,
+    ) -> Result<Option<WriterWait<'_>>, Denied> {
+        let begun = self.ranges.let_writers_pass(&self.shared, owner, range, mode, since, wait)?;
+        Ok(begun.map(|begun| WriterWait::new(self.ticket(owner, begun))))
+    }
+
+    /// Takes the shared lock on a table until `owner` ends. The caller remembers that it has the
+    /// lock. REQUIRES: no latch is held.
+    pub(crate) fn share_table(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        self.request(owner, LockKey::table(tree), Mode::Shared, wait)
+    }
+
+    /// Takes the exclusive lock on a table until `owner` ends. REQUIRES: no latch is held; the
+    /// table's users are closed, and stay closed until `owner` ends.
+    pub(crate) fn own_table(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        self.request(owner, LockKey::table(tree), Mode::Exclusive, wait)
+    }
+
+    /// Takes the lock on a table's counter until [`LockTable::release_counter`], or until `owner`
+    /// ends. REQUIRES: no latch is held.
+    pub(crate) fn lock_counter(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        self.request(owner, LockKey::counter(tree), Mode::Exclusive, wait)
     }
 
     /// Enters a request in the queue of `key`.
@@ -162,56 +228,19 @@ impl LockTable {
         mode: Mode,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        let mut queues = self.lock_shard(&key);
-        self.request_in(&mut queues, owner, key, mode, wait)
+        let begun = self.queues.request(&self.shared, owner, key, mode, wait)?;
+        Ok(self.enqueued(owner, begun))
     }
 
-    fn request_in(
-        &self,
-        queues: &mut Queues,
-        owner: &Arc<Owner>,
-        key: LockKey,
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        let stopped = self.stopped();
-        let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
-        let queue = self.queue_of(queues, &key, owner);
-        if queue.keeps_out(owner.txn, mode) {
-            // A holder that is releasing a million locks must not keep others waiting until it
-            // comes to this one.
-            queue.forget_ended();
-        }
-        let placed = queue.place(owner, mode, limit.is_some() && !stopped);
-        queue.verify();
-        match (placed, limit) {
-            (Placed::Granted, _) => {
-                base::check!(self.note(owner, &key), "{} locks after its end", owner.txn);
-                owner.set_new_lock(true);
-                Ok(Enqueued::Granted)
-            }
-            (Placed::Held | Placed::Upgraded, _) => {
-                owner.set_new_lock(false);
-                Ok(Enqueued::Granted)
-            }
-            (Placed::Waiting, limit) => {
-                owner.set_new_lock(false);
-                // Holders are marked before this wait begins. If other requests wait already, they
-                // are marked.
-                if queue.waiting_count() == 1 {
-                    queue
-                        .holders()
-                        .filter(|holder| holder.txn != owner.txn)
-                        .for_each(|holder| holder.mark_blocking_at(&key));
-                }
-                owner.begin_wait(&key, wait_state::WAITING);
-                self.count_wait();
-                self.tell(owner, queue.before(owner.txn));
-                let limit = limit.expect("only a request with a limit waits");
-                Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), key, limit)))
-            }
-            (Placed::Refused, _) if stopped => Err(Denied::Stopped),
-            (Placed::Refused, _) => Err(if wait == Wait::Skip { Denied::Skipped } else { Denied::Timeout }),
-        }
+    fn enqueued(&self, owner: &Arc<Owner>, begun: Option<Begun>) -> Enqueued<'_> {
+        begun.map_or(Enqueued::Granted, |begun| self.waiting_at(owner, begun))
+    }
+
+    fn waiting_at(&self, owner: &Arc<Owner>, begun: Begun) -> Enqueued<'_> {
+        Enqueued::Waiting(self.ticket(owner, begun))
+    }
+
+    fn ticket(&self, owner: &Arc<Owner>, begun: Begun) -> Ticket<'_> {
+        Ticket::new(self, Arc::clone(owner), begun.key, begun.limit)
     }
 }

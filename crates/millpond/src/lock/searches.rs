@@ -9,7 +9,7 @@ pub(super) struct Searches {
     longest_us: AtomicU64,
     /// Victims that were in no cycle.
     #[cfg(test)]
-    pub(super) wrong: AtomicU64,
+    wrong: AtomicU64,
 }
 
 impl Searches {
@@ -20,6 +20,11 @@ impl Searches {
     #[cfg(test)]
     pub(super) fn judge(&self, right: bool) {
         self.wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn wrong(&self) -> u64 {
+        self.wrong.load(Ordering::Relaxed)
     }
 
     /// Records that a cycle was broken `us` after its last wait began.

@@ -75,11 +75,45 @@ pub(crate) struct SeenDeadlock {
 /// Gets the number of each deadlock and the tags of its members.
 pub(super) type Told = Arc<dyn Fn(u64, &[u64]) + Send + Sync>;
 
-/// The last deadlocks.
+/// The last deadlocks, and whoever wants to know of each.
 #[derive(Default)]
 pub(super) struct Reports {
-    pub(super) last: Mutex<VecDeque<SeenDeadlock>>,
-    pub(super) on_deadlock: OnceLock<Told>,
+    last: Mutex<VecDeque<SeenDeadlock>>,
+    on_deadlock: OnceLock<Told>,
+}
+
+impl Reports {
+    /// Sets whoever wants to know of each deadlock. REQUIRES: called at most once.
+    pub(super) fn tell(&self, to: Told) {
+        base::check!(self.on_deadlock.set(to).is_ok(), "two want to know of deadlocks");
+    }
+
+    /// Remembers a deadlock that is about to be broken, and tells of it.
+    pub(super) fn add(&self, report: SeenDeadlock) {
+        let number = report.number;
+        let tags: Vec<u64> = report.members.iter().map(|member| member.txn.tag).collect();
+        {
+            let mut last = self.last.lock();
+            last.retain(|earlier| earlier.number != number);
+            if last.len() == DEADLOCKS_KEPT {
+                last.pop_front();
+            }
+            last.push_back(report);
+        }
+        if let Some(tell) = self.on_deadlock.get() {
+            tell(number, &tags);
+        }
+    }
+
+    /// Forgets the deadlock that was remembered last: the victim's wait has ended by itself.
+    pub(super) fn forget_last(&self) {
+        self.last.lock().pop_back();
+    }
+
+    /// Returns the last deadlocks, the latest last.
+    pub(super) fn last(&self) -> Vec<SeenDeadlock> {
+        self.last.lock().iter().cloned().collect()
+    }
 }
 
 impl fmt::Debug for Reports {

@@ -2,7 +2,7 @@
 
 use super::key::LockKey;
 use super::wait_state::{CANCELLED, DEADLOCK, GRANTED, PASSED, STOPPED, WAITING, WITHDRAWN};
-use super::{CancelFlag, Denied, LockTable, Owner};
+use super::{CancelFlag, Denied, LockTable, Owner, ScanStart};
 use base::sync::atomic::Ordering;
 use base::sync::futex_wait;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl<'t> Ticket<'t> {
             return Err(Denied::Cancelled);
         }
         let limit_us = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
-        let begun_us = self.table.clock.now_us();
+        let begun_us = self.table.now_us();
         self.table.break_cycles(&self.owner, begun_us);
         let deadline = begun_us.saturating_add(limit_us);
         loop {
@@ -89,7 +89,7 @@ impl<'t> Ticket<'t> {
                 CANCELLED => return Err(Denied::Cancelled),
                 other => unreachable!("a wait in state {other}"),
             }
-            let left_us = deadline.saturating_sub(self.table.clock.now_us());
+            let left_us = deadline.saturating_sub(self.table.now_us());
             if left_us > 0 {
                 futex_wait(&self.owner.signal, WAITING, Some(Duration::from_micros(left_us)));
             } else if self.table.withdraw(&self.owner, &self.key, WITHDRAWN) {
@@ -104,5 +104,34 @@ impl Drop for Ticket<'_> {
         if self.owner.signal.load(Ordering::Acquire) == WAITING {
             self.table.withdraw(&self.owner, &self.key, WITHDRAWN);
         }
+    }
+}
+
+/// The wait of a scan that lets writers pass.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct WriterWait<'t>(Ticket<'t>);
+
+impl<'t> WriterWait<'t> {
+    pub(super) fn new(ticket: Ticket<'t>) -> WriterWait<'t> {
+        WriterWait(ticket)
+    }
+
+    /// Waits. A scan whose time is over continues as well, and lets no writer pass from then on.
+    /// REQUIRES: no latch is held.
+    pub(crate) fn wait(self, since: &mut ScanStart, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
+        match self.0.wait_for_turn(cancel) {
+            Ok(WaitEnd::Granted) => {}
+            Ok(WaitEnd::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = ScanStart::NoYield,
+            Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full | Denied::Cancelled)) => {
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn into_ticket(self) -> Ticket<'t> {
+        self.0
     }
 }

@@ -16,7 +16,6 @@ const IN_MANY_FILES: &[(&str, &str, usize)] = &[
     ("crates/millpond", "Pool", 4),
     ("crates/millpond", "Db", 10),
     ("crates/millpond", "Transaction", 11),
-    ("crates/millpond", "LockTable", 6),
     ("crates/millpond", "Txns", 18),
     ("crates/vfs", "Vfs", 6),
 ];
@@ -32,7 +31,6 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/lab/src/result.rs", "Request", 13, "a flag each"),
     ("crates/lab/src/result.rs", "RunResult", 28, "a figure each"),
     ("crates/millpond/src/checkpoint/root.rs", "Root", 15, "a field of the format each"),
-    ("crates/millpond/src/lock/table.rs", "LockTable", 16, "still to be divided"),
     ("crates/millpond/src/options.rs", "Options", 18, "an option each"),
     ("crates/millpond/src/options.rs", "Tuning", 15, "an option each"),
     ("crates/millpond/src/txn/system.rs", "Txns", 26, "still to be divided"),

@@ -78,7 +78,7 @@ impl<'t> Session<'t> {
         match words[..] {
             ["show", row] => {
                 let key = LockKey::row(TREE, row.as_bytes());
-                return table.lock_shard(&key).get(&key).map_or("nobody".to_owned(), Queue::describe);
+                return table.queues.with_queue(&key, Queue::describe).unwrap_or_else(|| "nobody".to_owned());
             }
             ["stop"] => {
                 table.stop();

@@ -12,7 +12,7 @@
 //! tried again. If nothing can be closed, the call fails and has changed no file. Like a full disk,
 //! this is no failure of the disk: [`no_descriptor`].
 
-use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
 use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -103,7 +103,7 @@ struct CachedFiles {
 
 /// A disk with a descriptor cache. Clones share the cache.
 #[derive(Clone)]
-struct CachingDisk {
+pub(crate) struct CachingDisk {
     cache: Arc<DescriptorCache>,
 }
 
@@ -129,17 +129,6 @@ struct CachedFileState {
     gone: bool,
     /// The error of the sync before it was closed.
     failed: Option<(ErrorKind, String)>,
-}
-
-impl Vfs {
-    /// Returns a VFS with the same files, in which only a few files in `dirs` are open at the same
-    /// time. If the disk has no limit of descriptors, returns the same VFS.
-    #[must_use]
-    pub fn with_descriptor_cache(&self, dirs: &CachedDirs, on_sync: OnSync) -> Vfs {
-        let Some(limit) = self.disk.descriptors() else { return self.clone() };
-        let disk = CachingDisk::new(self, dirs, limit, on_sync);
-        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
-    }
 }
 
 impl DescriptorCache {
@@ -212,13 +201,17 @@ impl DescriptorCache {
 }
 
 impl CachingDisk {
-    /// Makes a disk over the disk of `vfs`. `limit` is the number of descriptors that the process
-    /// may have.
-    fn new(vfs: &Vfs, dirs: &CachedDirs, limit: usize, on_sync: OnSync) -> CachingDisk {
+    /// Makes a disk over `disk`. `limit` is the number of descriptors that the process may have.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dirs: &CachedDirs,
+        limit: usize,
+        on_sync: OnSync,
+    ) -> CachingDisk {
         let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
         let dirs = dirs.clone();
         let (open, files) = (AtomicUsize::new(0), Mutex::default());
-        let Vfs { disk, clock } = vfs.clone();
         CachingDisk {
             cache: Arc::new(DescriptorCache { disk, dirs, limit, most, open, files, clock, on_sync }),
         }
@@ -473,7 +466,6 @@ mod tests {
         mem.create_dir(Path::new("/few")).unwrap();
         let fault = FaultDisk::new(Arc::new(mem.clone()));
         fault.limit_descriptors(most, most);
-        let vfs = Vfs { disk: Arc::new(fault.clone()), ..mem.vfs(1) };
         let count = Arc::new(AtomicUsize::new(0));
         let count_here = Arc::clone(&count);
         let on_sync = Box::new(move |_| {
@@ -481,7 +473,8 @@ mod tests {
         });
         let dirs = CachedDirs::default();
         dirs.add(Path::new("/few"));
-        (fault, CachingDisk::new(&vfs, &dirs, most, on_sync), count)
+        let disk = CachingDisk::new(Arc::new(fault.clone()), mem.vfs(1).clock, &dirs, most, on_sync);
+        (fault, disk, count)
     }
 
     fn path(n: usize) -> PathBuf {

@@ -5,8 +5,7 @@
 //! zero-written ahead of need costs nothing before it is used. The chunks are in shards with a
 //! mutex each, so threads that work on different parts of one file seldom wait for each other.
 
-use crate::os::OsClock;
-use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
+use crate::{Create, Disk, File, OpenMode};
 use base::Sharded;
 use base::sharded::shards;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +24,7 @@ const SHARDS: usize = shards(64);
 
 /// The disk. Clones share it. Its memory is freed with the last clone and the last open file.
 #[derive(Clone, Debug, Default)]
-struct EphemeralDisk {
+pub(crate) struct EphemeralDisk {
     names: Arc<Mutex<Namespace>>,
 }
 
@@ -54,17 +53,6 @@ struct EphemeralLock {
 impl Drop for EphemeralLock {
     fn drop(&mut self) {
         self.names.lock().locked.remove(&self.path);
-    }
-}
-
-impl Vfs {
-    /// Returns an empty disk in memory, and the operating system's clock.
-    #[must_use]
-    pub fn in_memory() -> Vfs {
-        Vfs {
-            disk: Arc::new(EphemeralDisk::default()),
-            clock: Arc::new(OsClock::default()) as Arc<dyn Clock>,
-        }
     }
 }
 

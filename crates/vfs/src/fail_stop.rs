@@ -11,7 +11,7 @@
 //! errors.
 
 use crate::descriptor_cache::no_descriptor;
-use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -39,19 +39,9 @@ struct FailureLatch {
 
 /// The fail-stop disk. Clones share its latch.
 #[derive(Clone, Debug)]
-struct FailStopDisk {
+pub(crate) struct FailStopDisk {
     disk: Arc<dyn Disk>,
     latch: Arc<FailureLatch>,
-}
-
-impl Vfs {
-    /// Returns a VFS with the same files. After a failed write or sync of one file it changes none
-    /// of them.
-    #[must_use]
-    pub fn fail_stop(&self) -> Vfs {
-        let disk = FailStopDisk::new(Arc::clone(&self.disk));
-        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
-    }
 }
 
 #[derive(Debug)]
@@ -94,7 +84,7 @@ impl FailureLatch {
 
 impl FailStopDisk {
     /// Makes a disk over `disk` without a failure.
-    fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
         FailStopDisk { disk, latch: Arc::default() }
     }
 }

@@ -2,7 +2,7 @@
 //! answer them. For tests and for models of devices. Each implements only the calls that it
 //! changes.
 
-use crate::{BatchIo, Clock, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,17 +48,10 @@ pub trait Interceptor: Send + Sync + Debug {
     }
 }
 
-impl Vfs {
-    /// Returns a VFS with this clock, on which `interceptor` intercepts the calls to `disk`.
-    pub fn intercepted(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, interceptor: Arc<dyn Interceptor>) -> Vfs {
-        Vfs { disk: Arc::new(InterceptedDisk { disk, interceptor }), clock }
-    }
-}
-
 #[derive(Debug)]
-struct InterceptedDisk {
-    disk: Arc<dyn Disk>,
-    interceptor: Arc<dyn Interceptor>,
+pub(crate) struct InterceptedDisk {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) interceptor: Arc<dyn Interceptor>,
 }
 
 #[derive(Debug)]
@@ -151,8 +144,8 @@ impl File for InterceptedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Create;
     use crate::mem::MemDisk;
+    use crate::{Create, Vfs};
     use std::sync::Mutex;
 
     /// Records the calls, and refuses to sync `stubborn`.

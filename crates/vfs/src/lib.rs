@@ -17,6 +17,9 @@ pub mod read_only;
 mod rings;
 mod transfer;
 mod uring;
+mod vfs;
+
+pub use vfs::Vfs;
 
 use std::fmt::Debug;
 use std::io;
@@ -233,13 +236,4 @@ pub trait Clock: Send + Sync + Debug {
     fn give_memory_back(&self) -> bool {
         false
     }
-}
-
-/// Files, time and randomness. The engine gets it when it opens.
-#[derive(Clone, Debug)]
-pub struct Vfs {
-    /// Files.
-    pub disk: Arc<dyn Disk>,
-    /// Time and randomness.
-    pub clock: Arc<dyn Clock>,
 }

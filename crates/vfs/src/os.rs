@@ -5,7 +5,7 @@ use crate::mapping::Mapping;
 use crate::rings::Rings;
 use crate::transfer::{Direction, Progress, Transfer};
 use crate::uring::RingJob;
-use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, SharedBytes, Vfs, WriteOp};
+use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, SharedBytes, WriteOp};
 use base::sync::{for_each_in_parallel, holds_no_latch};
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ const BATCH_THREADS: usize = 16;
 
 /// Files of the operating system. Clones share their rings, locks and held directories.
 #[derive(Clone, Debug, Default)]
-struct OsDisk {
+pub(crate) struct OsDisk {
     rings: Arc<Rings>,
     dirs: HeldDirs,
 }
@@ -75,14 +75,6 @@ fn read_us(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     // It counts from the start of the machine, or of a thread, so it is not negative.
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
-}
-
-impl Vfs {
-    /// Returns the files and the clock of the operating system.
-    #[must_use]
-    pub fn os() -> Vfs {
-        Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock::default()) }
-    }
 }
 
 impl OsDisk {

@@ -1,25 +1,17 @@
 //! A read-only disk: every file is opened for reading only. A call that would change a file, make
 //! one or take a lock fails.
 
-use crate::{BatchIo, Create, DirIdentity, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use crate::{BatchIo, Create, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The disk.
 #[derive(Clone, Debug)]
-struct ReadOnlyDisk(Arc<dyn Disk>);
+pub(crate) struct ReadOnlyDisk(pub(crate) Arc<dyn Disk>);
 
 #[derive(Debug)]
 struct ReadOnlyFile(Arc<dyn File>);
-
-impl Vfs {
-    /// Returns a VFS with the same files, through which no file can be changed.
-    #[must_use]
-    pub fn read_only(&self) -> Vfs {
-        Vfs { disk: Arc::new(ReadOnlyDisk(Arc::clone(&self.disk))), clock: Arc::clone(&self.clock) }
-    }
-}
 
 fn refused<T>() -> io::Result<T> {
     Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "these files are only looked at"))

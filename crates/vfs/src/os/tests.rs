@@ -310,7 +310,7 @@ fn what_is_written_through_a_mapping_is_in_the_file() {
     std::fs::create_dir(&dir).unwrap();
     let path = dir.join("f");
     let mode = OpenMode { create: Create::New, direct: false, read_only: false };
-    let file = Vfs::os().disk.open(&path, mode).unwrap();
+    let file = crate::Vfs::os().disk.open(&path, mode).unwrap();
     file.write_at(&[1; 10_000], 0).unwrap();
     assert!(file.map(0).is_none());
     // On other file systems there is no mapping.

@@ -1,0 +1,65 @@
+//! [`Vfs`]: the disk and the clock that an engine uses. A disk can stand before another.
+
+use crate::descriptor_cache::{CachedDirs, CachingDisk, OnSync};
+use crate::ephemeral::EphemeralDisk;
+use crate::fail_stop::FailStopDisk;
+use crate::intercept::{InterceptedDisk, Interceptor};
+use crate::os::{OsClock, OsDisk};
+use crate::read_only::ReadOnlyDisk;
+use crate::{Clock, Disk};
+use std::sync::Arc;
+
+/// Files, time and randomness. The engine gets it when it opens.
+#[derive(Clone, Debug)]
+pub struct Vfs {
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Time and randomness.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Vfs {
+    /// Returns the files and the clock of the operating system.
+    #[must_use]
+    pub fn os() -> Vfs {
+        Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock::default()) }
+    }
+
+    /// Returns an empty disk in memory, and the operating system's clock.
+    #[must_use]
+    pub fn in_memory() -> Vfs {
+        Vfs { disk: Arc::new(EphemeralDisk::default()), clock: Arc::new(OsClock::default()) }
+    }
+
+    /// Returns a VFS with this clock, on which `interceptor` intercepts the calls to `disk`.
+    pub fn intercepted(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, interceptor: Arc<dyn Interceptor>) -> Vfs {
+        Vfs { disk: Arc::new(InterceptedDisk { disk, interceptor }), clock }
+    }
+
+    /// Returns a VFS with the same files, through which no file can be changed.
+    #[must_use]
+    pub fn read_only(&self) -> Vfs {
+        self.behind(ReadOnlyDisk(Arc::clone(&self.disk)))
+    }
+
+    /// Returns a VFS with the same files. After a failed write or sync of one file it changes none
+    /// of them.
+    #[must_use]
+    pub fn fail_stop(&self) -> Vfs {
+        self.behind(FailStopDisk::new(Arc::clone(&self.disk)))
+    }
+
+    /// Returns a VFS with the same files, in which only a few files in `dirs` are open at the same
+    /// time. If the disk has no limit of descriptors, returns the same VFS.
+    #[must_use]
+    pub fn with_descriptor_cache(&self, dirs: &CachedDirs, on_sync: OnSync) -> Vfs {
+        let Some(limit) = self.disk.descriptors() else { return self.clone() };
+        let (disk, clock) = (Arc::clone(&self.disk), Arc::clone(&self.clock));
+        self.behind(CachingDisk::new(disk, clock, dirs, limit, on_sync))
+    }
+
+    /// Returns a VFS with the same clock, whose calls go to `disk`, which stands before this one.
+    fn behind(&self, disk: impl Disk + 'static) -> Vfs {
+        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
+    }
+}

@@ -6,6 +6,7 @@ use super::admission::Admission;
 use super::call_threads::CallThreads;
 use super::checkpoints::Checkpoints;
 use super::disk_space::DiskSpace;
+use super::law_marks::LawMarks;
 use super::log_size::LogSize;
 use super::page_orders::{OldestOrder, VictimsOrder, Written};
 use super::writers::PageWriters;
@@ -51,6 +52,7 @@ pub(super) struct CleanerParts {
     pub(super) checkpoints: Arc<Checkpoints>,
     pub(super) writers: Arc<PageWriters>,
     pub(super) log_size: Arc<LogSize>,
+    pub(super) law: LawMarks,
     pub(super) disk: Arc<DiskSpace>,
     pub(super) threads: Arc<CallThreads>,
     pub(super) admission: Arc<Admission>,
@@ -69,7 +71,7 @@ impl Cleaner {
     /// A cleaner under the law of the database.
     pub(super) fn new(parts: &CleanerParts) -> Cleaner {
         Cleaner {
-            planner: parts.log_size.law.law.planner(),
+            planner: parts.law.law().planner(),
             seen: Observed {
                 active_threads: ActiveThreads::new(),
                 page_cost: WriteCost::new(),
@@ -118,25 +120,25 @@ impl Cleaner {
     /// Samples the engine and decides what to do.
     fn make_plan(&mut self, now_us: u64) -> CleanerPlan {
         let (pool, log) = (&self.parts.store.pool, &self.parts.store.log);
-        let (end, checkpoint) = (log.reserved_lsn(), self.parts.checkpoints.checkpointer.lsn());
+        let (end, checkpoint) = (log.reserved_lsn(), self.parts.checkpoints.lsn());
         self.seen.redo_rate.update(now_us, end.0);
         self.seen.clean_rate.update(now_us, checkpoint.0);
         let in_calls = self.parts.threads.now();
         self.parts.threads.set_active(self.seen.active_threads.update(now_us, in_calls));
-        if !self.parts.log_size.law.law.has_rounds() {
+        if !self.parts.law.law().has_rounds() {
             let dirty: u64 = self.seen.slices.iter().map(|(_, pages)| pages).sum();
             let helpful = self.seen.helpful_log.update(now_us, dirty * pool.page_bytes() as u64);
-            self.parts.log_size.capacity.set_helpful(helpful);
+            self.parts.log_size.set_helpful(helpful);
             self.parts.store.metrics.set(M::RedoHelpfulBytes, helpful);
         }
         let (threads, frames) = (self.parts.threads.active(), pool.frame_count() as u64);
         let own = thresholds(self.parts.log_size.room(now_us).allowed, threads);
-        let marks = self.parts.log_size.law.law.marks(own, own.capacity);
+        let marks = self.parts.law.law().marks(own, own.capacity);
         self.parts.store.metrics.set(M::CheckpointAgeTarget, marks.target);
-        let reserve = self.parts.log_size.law.law.free_frames(threads, frames);
+        let reserve = self.parts.law.law().free_frames(threads, frames);
         pool.set_free_reserve(reserve as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut self.seen.slices);
-        let held_back = end.since(checkpoint) < self.parts.log_size.law.hold_cleaning_until;
+        let held_back = self.parts.law.is_held_back(checkpoint, end);
         let slices: Vec<DirtyBucket> = self
             .seen
             .slices
@@ -165,7 +167,7 @@ impl Cleaner {
     /// Returns whether the checkpoint waits for the end of a round of page writes (Fl8). Where the
     /// reserve is spent it does not wait.
     fn is_in_round(&self) -> bool {
-        self.parts.log_size.law.law.has_rounds()
+        self.parts.law.law().has_rounds()
             && self.parts.writers.orders.is_writing_oldest()
             && !self.parts.disk.is_reserve_spent()
     }
@@ -224,7 +226,7 @@ impl Cleaner {
     /// Gives admission the present rates and marks.
     fn update_admission(&self, now_us: u64) {
         let (log, metrics) = (&self.parts.store.log, &self.parts.store.metrics);
-        let checkpoint = self.parts.checkpoints.checkpointer.lsn();
+        let checkpoint = self.parts.checkpoints.lsn();
         let age = log.reserved_lsn().since(checkpoint);
         let clean_bytes_per_s = clean_rate(
             self.seen.clean_rate.typical_per_second(),

@@ -88,11 +88,11 @@ impl Engine {
         writers.drain(Force::Shutdown)?;
         // Writers that were active during the checkpoint will go on.
         let (took_us, written) = (clock.now_us() - begun_us, store.log.reserved_lsn().since(begun));
-        let advanced = checkpoints.checkpointer.advance(SyncReason::Checkpoint, false);
+        let advanced = checkpoints.take(SyncReason::Checkpoint, false);
         disk.report();
         let checkpoint = advanced?;
         log_size.free_disk_space(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
-        checkpoints.moves.end()?;
+        checkpoints.end_moves()?;
         Ok(checkpoint)
     }
 
@@ -119,9 +119,8 @@ impl Engine {
         }
         let CleanerParts { writers, checkpoints, .. } = &self.parts.cleaner;
         let drained = replayed.and_then(|()| writers.drain(Force::Shutdown));
-        let drained = drained.and_then(|()| checkpoints.moves.end());
-        let closed =
-            drained.and_then(|()| checkpoints.checkpointer.advance(SyncReason::Close, true).map(drop));
+        let drained = drained.and_then(|()| checkpoints.end_moves());
+        let closed = drained.and_then(|()| checkpoints.take(SyncReason::Close, true).map(drop));
         self.parts.recording.iter().for_each(Recording::end);
         self.locks.lock().clear();
         closed

@@ -12,17 +12,36 @@ use vfs::Clock;
 
 /// Where the figures come from.
 pub(super) struct Figures {
-    pub(super) store: Arc<Store>,
-    pub(super) txns: Arc<Txns>,
-    pub(super) log_size: Arc<LogSize>,
-    pub(super) pool_size: Arc<PoolSize>,
-    pub(super) poison: Arc<Poison>,
-    pub(super) clock: Arc<dyn Clock>,
+    store: Arc<Store>,
+    txns: Arc<Txns>,
+    log_size: Arc<LogSize>,
+    pool_size: Arc<PoolSize>,
+    poison: Arc<Poison>,
+    clock: Arc<dyn Clock>,
     /// When the database was opened, microseconds.
-    pub(super) opened_us: u64,
+    opened_us: u64,
 }
 
 impl Figures {
+    /// The figures of a database that was opened at `opened_us`.
+    pub(super) fn new(
+        (store, txns): (&Arc<Store>, &Arc<Txns>),
+        (log_size, pool_size): (&Arc<LogSize>, &Arc<PoolSize>),
+        poison: &Arc<Poison>,
+        clock: &Arc<dyn Clock>,
+        opened_us: u64,
+    ) -> Figures {
+        Figures {
+            store: Arc::clone(store),
+            txns: Arc::clone(txns),
+            log_size: Arc::clone(log_size),
+            pool_size: Arc::clone(pool_size),
+            poison: Arc::clone(poison),
+            clock: Arc::clone(clock),
+            opened_us,
+        }
+    }
+
     /// Returns all metrics, with levels as they are now.
     pub(super) fn read(&self) -> Snapshot {
         let store = &self.store;
@@ -36,7 +55,7 @@ impl Figures {
         let least_dirty = pool.min_first_dirty().unwrap_or(reserved);
         metrics.set(M::PagesFlushedLsn, least_dirty.0.min(reserved.0).max(checkpoint));
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
-        metrics.set(M::RedoCapacityBytes, self.log_size.capacity.configured());
+        metrics.set(M::RedoCapacityBytes, self.log_size.configured());
         metrics.set(M::DirtyPages, pool.differing_pages() as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);

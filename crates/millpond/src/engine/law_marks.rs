@@ -1,5 +1,6 @@
 //! The law of flow control, and experiments with it.
 
+use base::Lsn;
 use pace::law::FlowLaw;
 use pace::thresholds::Thresholds;
 use std::sync::Arc;
@@ -7,12 +8,27 @@ use std::sync::Arc;
 /// The law of a database.
 #[derive(Clone)]
 pub(super) struct LawMarks {
-    pub(super) law: Arc<dyn FlowLaw>,
+    law: Arc<dyn FlowLaw>,
     /// The cleaner lets the checkpoint age grow to this before it cleans to free log, bytes.
-    pub(super) hold_cleaning_until: u64,
+    hold_cleaning_until: u64,
 }
 
 impl LawMarks {
+    /// The cleaner holds back under this law until the checkpoint age is `hold_cleaning_until`.
+    pub(super) fn new(law: &Arc<dyn FlowLaw>, hold_cleaning_until: u64) -> LawMarks {
+        LawMarks { law: Arc::clone(law), hold_cleaning_until }
+    }
+
+    /// The law.
+    pub(super) fn law(&self) -> &dyn FlowLaw {
+        &*self.law
+    }
+
+    /// Whether the cleaner holds back: the log from `checkpoint` to `end` is not to be freed yet.
+    pub(super) fn is_held_back(&self, checkpoint: Lsn, end: Lsn) -> bool {
+        end.since(checkpoint) < self.hold_cleaning_until
+    }
+
     /// While cleaning is held back, the age is meant to grow.
     pub(super) fn hold_back(&self, marks: &mut Thresholds) {
         marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));

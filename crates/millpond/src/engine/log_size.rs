@@ -43,14 +43,8 @@ pub(super) struct RedoRoom {
     pub(super) allowed: u64,
 }
 
-/// The size of the log, and what changes it.
-pub(super) struct LogSize {
-    pub(super) capacity: Capacity,
-    /// While files are being removed: how many stay at least. Admission counts no more.
-    pub(super) staying: AtomicU64,
-    /// One change of the capacity or of the files at a time.
-    pub(super) changing: Mutex<()>,
-    pub(super) law: LawMarks,
+/// What the size of the log depends on, and what learns of it.
+pub(super) struct LogSizeParts {
     pub(super) store: Arc<Store>,
     pub(super) checkpointer: Arc<Checkpointer>,
     pub(super) admission: Arc<Admission>,
@@ -61,7 +55,33 @@ pub(super) struct LogSize {
     pub(super) cleaner: Unparker,
 }
 
+/// The size of the log, and what changes it.
+pub(super) struct LogSize {
+    capacity: Capacity,
+    /// While files are being removed: how many stay at least. Admission counts no more.
+    staying: AtomicU64,
+    /// One change of the capacity or of the files at a time.
+    changing: Mutex<()>,
+    law: LawMarks,
+    parts: LogSizeParts,
+}
+
 impl LogSize {
+    /// A log of this capacity, under this law.
+    pub(super) fn new(capacity: Capacity, law: LawMarks, parts: LogSizeParts) -> LogSize {
+        LogSize { capacity, staying: AtomicU64::new(u64::MAX), changing: Mutex::new(()), law, parts }
+    }
+
+    /// Returns how many bytes of redo the log may hold, as it was set or follows from the target.
+    pub(super) fn configured(&self) -> u64 {
+        self.capacity.configured()
+    }
+
+    /// Notes beyond which size a longer log would not help.
+    pub(super) fn set_helpful(&self, bytes: u64) {
+        self.capacity.set_helpful(bytes);
+    }
+
     /// Keeps the files as they are until the returned guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
@@ -69,16 +89,16 @@ impl LogSize {
 
     /// Returns how many files exist and how many are allowed, for a checkpoint at `checkpoint`.
     fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
-        let segments = self.store.log.segments();
+        let segments = self.parts.store.log.segments();
         let (have, most) = (segments.count(), self.capacity.max_files(segments, checkpoint));
-        let full = self.disk.was_full(now_us);
+        let full = self.parts.disk.was_full(now_us);
         (have, if full { most.min(have) } else { most })
     }
 
     /// Returns how much redo the log can hold.
     pub(super) fn room(&self, now_us: u64) -> RedoRoom {
-        let payload = self.store.log.segments().shape().payload_bytes();
-        let (have, most) = self.files(now_us, self.checkpointer.lsn());
+        let payload = self.parts.store.log.segments().shape().payload_bytes();
+        let (have, most) = self.files(now_us, self.parts.checkpointer.lsn());
         RedoRoom {
             existing: segments::redo_bytes(have, payload),
             allowed: segments::redo_bytes(most, payload),
@@ -91,9 +111,9 @@ impl LogSize {
     /// checkpoint, and only the cleaner recycles, some time later. If the machine is busy, that is
     /// time enough for writers to fill the log.
     pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
-        let (segments, threads) = (self.store.log.segments(), self.threads.active());
+        let (segments, threads) = (self.parts.store.log.segments(), self.parts.threads.active());
         let payload = segments.shape().payload_bytes();
-        self.admission.set_marks(self.checkpointer.lsn(), |checkpoint| {
+        self.parts.admission.set_marks(self.parts.checkpointer.lsn(), |checkpoint| {
             let (have, most) = self.files(now_us, checkpoint);
             let usable = if planted(Bug::FilesBelowCounted) { have } else { segments.count_from(checkpoint) };
             let usable = usable.min(self.staying.load(Ordering::Relaxed));
@@ -105,7 +125,7 @@ impl LogSize {
                 marks.capacity,
                 segments.end()
             );
-            let marks = self.law.law.marks(marks, segments::redo_bytes(most, payload));
+            let marks = self.law.law().marks(marks, segments::redo_bytes(most, payload));
             (marks, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
         })
     }
@@ -113,7 +133,7 @@ impl LogSize {
     /// Makes the files that every log needs. If the disk has no space for them, the files of a log
     /// at rest are enough: admission adapts to the files that exist.
     pub(super) fn make_first_files(&self) -> Result {
-        let log = &self.store.log;
+        let log = &self.parts.store.log;
         match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
             Err(Error::DiskFull { .. }) if log.segments().count() >= segments::FILES_AT_REST => Ok(()),
             made => made,
@@ -124,30 +144,30 @@ impl LogSize {
     pub(super) fn adjust(&self, now_us: u64) -> Result {
         // While the capacity is being changed, the old one no longer counts.
         let Some(_changing) = self.changing.try_lock() else { return Ok(()) };
-        self.disk.refill(now_us)?;
-        let log = &self.store.log;
+        self.parts.disk.refill(now_us)?;
+        let log = &self.parts.store.log;
         let segments = log.segments();
         let have = segments.count();
         for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
             // Writers go on meanwhile, so each file is decided anew.
-            let checkpoint = self.checkpointer.lsn();
+            let checkpoint = self.parts.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
             let most = self.capacity.max_files(segments, checkpoint);
             let replaying = self.capacity.has_recovered(checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes(), replaying) {
                 SegmentStep::Keep => break,
                 // The log must not use what is left of the reserve.
-                SegmentStep::Make(_) if self.disk.is_reserve_spent() => break,
-                SegmentStep::Make(_) if self.disk.was_full(now_us) => {
+                SegmentStep::Make(_) if self.parts.disk.is_reserve_spent() => break,
+                SegmentStep::Make(_) if self.parts.disk.was_full(now_us) => {
                     break;
                 }
                 SegmentStep::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}
                     Err((_, error)) if error.may_pass() => {
-                        self.disk.note_full(now_us);
+                        self.parts.disk.note_full(now_us);
                         break;
                     }
-                    Err((_, error)) => return Err(self.poison.set(error)),
+                    Err((_, error)) => return Err(self.parts.poison.set(error)),
                 },
                 SegmentStep::Shrink(files) => {
                     self.shrink_to(files)?;
@@ -162,39 +182,39 @@ impl LogSize {
     /// Removes files without redo while there are more than `files`. REQUIRES: no other thread
     /// changes the capacity.
     fn shrink_to(&self, mut files: u64) -> Result {
-        let log = &self.store.log;
+        let log = &self.parts.store.log;
         let segments = log.segments();
         // Before the first file goes, the redo of new operations must fit in the files that stay.
         // What was admitted until then decides how many these are.
         if !planted(Bug::ShrunkBeforeMarks) {
             self.staying.store(files, Ordering::Relaxed);
-            self.update_marks(self.clock.now_us());
+            self.update_marks(self.parts.clock.now_us());
         }
         if !planted(Bug::LogShrunkTooFar) {
-            let age = log.reserved_lsn().since(self.checkpointer.lsn());
+            let age = log.reserved_lsn().since(self.parts.checkpointer.lsn());
             files = files.max(segments::needed(age, segments.shape().payload_bytes()));
         }
         let removed = segments
-            .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
-            .map_err(|error| self.poison.set(error));
+            .shrink_to(files, self.parts.checkpointer.lsn(), || log.reserved_lsn())
+            .map_err(|error| self.parts.poison.set(error));
         // A file below the checkpoint that stays is room at once. If it cannot be opened now, the
         // cleaner tries again.
         let recycled = removed.and_then(|()| {
-            let below = segments.recycle_below(self.checkpointer.lsn());
+            let below = segments.recycle_below(self.parts.checkpointer.lsn());
             below
                 .map(drop)
-                .or_else(|error| if error.may_pass() { Ok(()) } else { Err(self.poison.set(error)) })
+                .or_else(|error| if error.may_pass() { Ok(()) } else { Err(self.parts.poison.set(error)) })
         });
         self.check_room();
         self.staying.store(u64::MAX, Ordering::Relaxed);
-        self.update_marks(self.clock.now_us());
+        self.update_marks(self.parts.clock.now_us());
         recycled
     }
 
     /// Checks that what admission lets in fits in the files that exist. Otherwise a flush has to
     /// make a file, and if the disk is full then, that stops the database.
     fn check_room(&self) {
-        let (room, files) = (self.admission.end_of_room(), self.store.log.segments().end());
+        let (room, files) = (self.parts.admission.end_of_room(), self.parts.store.log.segments().end());
         base::verify!(room <= files, "admission lets in redo up to {room}, and the files end at {files}");
     }
 
@@ -203,15 +223,15 @@ impl LogSize {
     /// of `pages`. Both grow again when writers need them.
     pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
         if redo_bytes_per_s <= IDLE_BYTES_PER_S {
-            self.store.space.trim()?;
+            self.parts.store.space.trim()?;
         }
         let _changing = self.changing.lock();
         // Growth of `pages` is stopped: it may have decided while the log's files existed, and must
         // not take the space that one of them leaves.
-        let _stopped = self.store.space.growth_stopped();
-        let log = &self.store.log;
+        let _stopped = self.parts.store.space.growth_stopped();
+        let log = &self.parts.store.log;
         let payload = log.segments().shape().payload_bytes();
-        let age = log.reserved_lsn().since(self.checkpointer.lsn());
+        let age = log.reserved_lsn().since(self.parts.checkpointer.lsn());
         let soon = age + redo_bytes_per_s * KEPT_SECONDS;
         if planted(Bug::LogShrunkTooFar) {
             return self.shrink_to(1);
@@ -223,8 +243,8 @@ impl LogSize {
     /// size stays. A smaller log loses its files as the checkpoint moves.
     pub(super) fn set_capacity(&self, bytes: u64) -> Result {
         let _changing = self.changing.lock();
-        self.poison.check()?;
-        let log = &self.store.log;
+        self.parts.poison.check()?;
+        let log = &self.parts.store.log;
         let segments = log.segments();
         let least = segments::FILES_MIN * segments.block_bytes();
         if bytes < least {
@@ -237,7 +257,7 @@ impl LogSize {
             && let Err((made, error)) = self.make_calmly(wanted - have)
         {
             if !error.may_pass() {
-                return Err(self.poison.set(error));
+                return Err(self.parts.poison.set(error));
             }
             // The new files are empty, and others may need the space.
             let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
@@ -246,8 +266,8 @@ impl LogSize {
         }
         self.capacity.set_target(None);
         self.capacity.set(bytes);
-        self.disk.forget_full();
-        self.cleaner.unpark();
+        self.parts.disk.forget_full();
+        self.parts.cleaner.unpark();
         Ok(())
     }
 
@@ -255,15 +275,15 @@ impl LogSize {
     /// the same device: so after each file there is a pause, unless no other thread is in a call.
     /// An error comes with the number of files that were made.
     fn make_calmly(&self, count: u64) -> Result<(), (u64, Error)> {
-        let log = &self.store.log;
+        let log = &self.parts.store.log;
         for made in 0..count {
-            let begun = self.clock.now_us();
+            let begun = self.parts.clock.now_us();
             log.segments().make_more(1, log.reserved_lsn()).map_err(|(_, error)| (made, error))?;
-            let took_us = self.clock.now_us().saturating_sub(begun);
+            let took_us = self.parts.clock.now_us().saturating_sub(begun);
             // The caller is one of them.
-            if self.threads.now() > 1 && made + 1 < count {
+            if self.parts.threads.now() > 1 && made + 1 < count {
                 let pause_us = took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX);
-                self.admission.sleep(pause_us, Asker::Caller);
+                self.parts.admission.sleep(pause_us, Asker::Caller);
             }
         }
         Ok(())
@@ -273,12 +293,12 @@ impl LogSize {
     /// are made and removed as needed, as after [`LogSize::set_capacity`].
     pub(super) fn set_target(&self, target: Duration) -> Result {
         let _changing = self.changing.lock();
-        self.poison.check()?;
+        self.parts.poison.check()?;
         check_recovery_target(target)?;
         self.capacity.set_target(Some(target));
-        let segment_bytes = self.store.log.segments().block_bytes();
-        self.capacity.set(capacity_by_target(target, self.checkpointer.replay_rate(), segment_bytes));
-        self.cleaner.unpark();
+        let segment_bytes = self.parts.store.log.segments().block_bytes();
+        self.capacity.set(capacity_by_target(target, self.parts.checkpointer.replay_rate(), segment_bytes));
+        self.parts.cleaner.unpark();
         Ok(())
     }
 
@@ -287,7 +307,7 @@ impl LogSize {
     pub(super) fn follow_replay_rate(&self, bytes_per_s: u64) {
         let _changing = self.changing.lock();
         let Some(target) = self.capacity.target() else { return };
-        let segments = self.store.log.segments();
+        let segments = self.parts.store.log.segments();
         let (have, segment_bytes) = (segments.count() * segments.block_bytes(), segments.block_bytes());
         self.capacity.set(capacity_near(have, target, bytes_per_s, segment_bytes));
     }

@@ -5,14 +5,14 @@ use super::admission::Admission;
 use super::call_threads::CallThreads;
 use super::calls::ActiveCalls;
 use super::capacity::Capacity;
-use super::checkpoints::Checkpoints;
+use super::checkpoints::{CheckpointParts, CheckpointTimes, Checkpoints};
 use super::cleaner::CleanerParts;
 use super::directory::Locks;
 use super::disk_space::DiskSpace;
 use super::figures::Figures;
 use super::history_keeping::HistoryKeeping;
 use super::law_marks::LawMarks;
-use super::log_size::LogSize;
+use super::log_size::{LogSize, LogSizeParts};
 use super::moving::{MovedParts, Moves};
 use super::opening::Opening;
 use super::pool_size::PoolSize;
@@ -32,7 +32,6 @@ use crate::recorder::Recorder;
 use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
-use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, Unparker};
 use pace::heap_trim::HeapTrim;
 use std::sync::Arc;
@@ -94,14 +93,7 @@ impl Parts {
         let heap = own_process.then(|| HeapTrim::new(recovery_bytes));
         Parts {
             flusher: Arc::clone(flusher),
-            purging: Purging {
-                store: Arc::clone(store),
-                txns: Arc::clone(txns),
-                replaying: Arc::clone(&replaying),
-                disk: Arc::clone(&disk),
-                poison: Arc::clone(poison),
-                thread: roster.unparker(Worker::Purge),
-            },
+            purging: Purging::new((store, txns), &replaying, &disk, poison, roster.unparker(Worker::Purge)),
             history: HistoryKeeping::new(store, txns, clock, heap),
             recording: recorder.map(|recorder| Recording::new(recorder, &figures, &disk)),
             waiters: Arc::new(Waiters {
@@ -115,6 +107,7 @@ impl Parts {
                 checkpoints,
                 writers,
                 log_size,
+                law: ground.law(),
                 disk,
                 threads,
                 admission: Arc::clone(admission),
@@ -147,16 +140,13 @@ impl Ground<'_> {
         if have_threads { unparkers.into() } else { Vec::new() }
     }
 
+    fn law(&self) -> LawMarks {
+        let experiments = &self.opening.options.experiments;
+        LawMarks::new(&experiments.law, experiments.hold_cleaning_until_redo_bytes)
+    }
+
     fn log_size(&self, capacity: Capacity, threads: &Arc<CallThreads>, disk: &Arc<DiskSpace>) -> LogSize {
-        let options = self.opening.options;
-        LogSize {
-            capacity,
-            staying: AtomicU64::new(u64::MAX),
-            changing: Mutex::new(()),
-            law: LawMarks {
-                law: Arc::clone(&options.experiments.law),
-                hold_cleaning_until: options.experiments.hold_cleaning_until_redo_bytes,
-            },
+        let parts = LogSizeParts {
             store: Arc::clone(&self.store),
             checkpointer: Arc::clone(&self.checkpointer),
             admission: Arc::clone(&self.admission),
@@ -165,7 +155,8 @@ impl Ground<'_> {
             poison: Arc::clone(self.poison()),
             clock: Arc::clone(self.clock()),
             cleaner: self.roster.unparker(Worker::Cleaner),
-        }
+        };
+        LogSize::new(capacity, self.law(), parts)
     }
 
     fn switches(&self, log_size: &Arc<LogSize>, writers: &Arc<PageWriters>) -> Switches {
@@ -209,7 +200,7 @@ impl Ground<'_> {
         writers: &Arc<PageWriters>,
     ) -> Checkpoints {
         let tuning = &self.opening.options.tuning;
-        Checkpoints {
+        let parts = CheckpointParts {
             checkpointer: Arc::clone(&self.checkpointer),
             store: Arc::clone(&self.store),
             log_size: Arc::clone(log_size),
@@ -217,11 +208,13 @@ impl Ground<'_> {
             moves: Arc::clone(moves),
             writers: Arc::clone(writers),
             poison: Arc::clone(self.poison()),
+        };
+        let times = CheckpointTimes {
             opened_us: self.opening.opened_us,
-            root_written_us: AtomicU64::new(0),
             replay_checkpoint_us: if self.needs_checkpoint { 0 } else { tuning.replay_checkpoint_us },
             head_bytes: tuning.head_bytes,
-        }
+        };
+        Checkpoints::new(parts, times)
     }
 
     fn replaying(&self, log_size: &Arc<LogSize>, disk: &Arc<DiskSpace>) -> Replaying {
@@ -240,15 +233,13 @@ impl Ground<'_> {
     }
 
     fn figures(&self, switches: &Switches) -> Figures {
-        Figures {
-            store: Arc::clone(&self.store),
-            txns: Arc::clone(&self.txns),
-            log_size: Arc::clone(&switches.log_size),
-            pool_size: Arc::clone(&switches.pool_size),
-            poison: Arc::clone(self.poison()),
-            clock: Arc::clone(self.clock()),
-            opened_us: self.opening.opened_us,
-        }
+        Figures::new(
+            (&self.store, &self.txns),
+            (&switches.log_size, &switches.pool_size),
+            self.poison(),
+            self.clock(),
+            self.opening.opened_us,
+        )
     }
 
     /// Returns the flight recorder of a database that has files, unless it is switched off.

@@ -23,15 +23,33 @@ const SLICE: usize = 64;
 /// What reverting and purging depend on.
 #[derive(Clone)]
 pub(super) struct Purging {
-    pub(super) store: Arc<Store>,
-    pub(super) txns: Arc<Txns>,
-    pub(super) replaying: Arc<Replaying>,
-    pub(super) disk: Arc<DiskSpace>,
-    pub(super) poison: Arc<Poison>,
-    pub(super) thread: Unparker,
+    store: Arc<Store>,
+    txns: Arc<Txns>,
+    replaying: Arc<Replaying>,
+    disk: Arc<DiskSpace>,
+    poison: Arc<Poison>,
+    thread: Unparker,
 }
 
 impl Purging {
+    /// Purging by a thread that `thread` wakes.
+    pub(super) fn new(
+        (store, txns): (&Arc<Store>, &Arc<Txns>),
+        replaying: &Arc<Replaying>,
+        disk: &Arc<DiskSpace>,
+        poison: &Arc<Poison>,
+        thread: Unparker,
+    ) -> Purging {
+        Purging {
+            store: Arc::clone(store),
+            txns: Arc::clone(txns),
+            replaying: Arc::clone(replaying),
+            disk: Arc::clone(disk),
+            poison: Arc::clone(poison),
+            thread,
+        }
+    }
+
     /// Does one slice of reverting and purging. `idle` counts the steps without work.
     pub(super) fn step(&self, idle: &mut u32) -> Result<Pause> {
         if self.replaying.holds_purge() {

@@ -332,10 +332,10 @@ fn a_lost_write_is_named_before_the_checkpoint_passes_its_redo() {
     engine.parts.flusher.flush(root, BatchLimit::NONE, Force::CheckpointAge).unwrap();
     let (path, at) = (Path::new(DIR).join("pages"), tree.root.0 as usize * 4096);
     overwrite(&disk, &path, at, &before[at..at + 4096]);
-    let checkpoint = engine.parts.cleaner.checkpoints.checkpointer.lsn();
+    let checkpoint = engine.parts.cleaner.checkpoints.checkpointer().lsn();
     let error = engine.checkpoint().unwrap_err();
     assert!(error.to_string().contains("a write was lost"), "{error}");
-    assert_eq!(engine.parts.cleaner.checkpoints.checkpointer.lsn(), checkpoint);
+    assert_eq!(engine.parts.cleaner.checkpoints.checkpointer().lsn(), checkpoint);
     drop(engine);
     // The redo is still there.
     let engine = Engine::open(&disk.fork().vfs(2), Path::new(DIR), &super::options()).unwrap();

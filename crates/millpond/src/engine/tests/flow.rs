@@ -220,7 +220,7 @@ impl World {
     }
 
     fn checkpointer(&self) -> &Checkpointer {
-        &self.engine.parts.cleaner.checkpoints.checkpointer
+        self.engine.parts.cleaner.checkpoints.checkpointer()
     }
 
     fn now(&self) -> u64 {

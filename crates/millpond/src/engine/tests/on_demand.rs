@@ -37,7 +37,7 @@ fn killed(seed: u64) -> (MemDisk, Tree) {
     for n in 0..PUTS {
         if n + 16 == PUTS {
             // The cleaner does it too, when it comes to it.
-            engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
+            engine.parts.cleaner.checkpoints.checkpointer().renew().unwrap();
         }
         let (key, value) = row(seed, n);
         let lsn = put(&engine, tree, n, &key, &value).unwrap();
@@ -67,7 +67,7 @@ fn pages_are_the_same_on_demand_and_in_order() {
             Engine::open(&disk.fork().vfs(2), Path::new(DIR), &options).unwrap()
         };
         let in_order = open(true);
-        assert!(!in_order.parts.cleaner.checkpoints.checkpointer.replaying());
+        assert!(!in_order.parts.cleaner.checkpoints.checkpointer().replaying());
         let expected = images(&in_order);
         assert_eq!(rows(&in_order, tree).unwrap(), model(seed, PUTS));
         let on_demand = open(false);
@@ -213,7 +213,7 @@ fn purge_waits_for_replay_unless_replay_is_stuck() {
     let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
     let opening = counted.count(OpKind::Read);
     let waits = engine.parts.replaying.holds_purge();
-    assert!(waits || !engine.parts.cleaner.checkpoints.checkpointer.replaying());
+    assert!(waits || !engine.parts.cleaner.checkpoints.checkpointer().replaying());
     engine.finish_replay().unwrap();
     assert!(!engine.parts.replaying.holds_purge());
     let replayed = counted.count(OpKind::Read);
@@ -223,7 +223,7 @@ fn purge_waits_for_replay_unless_replay_is_stuck() {
     failing.fail(FaultRule { kind: OpKind::Read, nth, for_ever: true, fault });
     let engine = Engine::open(&vfs, Path::new(DIR), &held_back()).unwrap();
     engine.finish_replay().unwrap_err();
-    assert!(engine.parts.cleaner.checkpoints.checkpointer.replaying());
+    assert!(engine.parts.cleaner.checkpoints.checkpointer().replaying());
     assert!(!engine.parts.replaying.holds_purge());
 }
 
@@ -308,7 +308,7 @@ fn a_restored_page_that_is_not_listed_gets_all_of_its_redo() {
     let before = disk.fork();
     put(&engine, tree, 2, b"key", b"second").unwrap();
     flush_root();
-    engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
+    engine.parts.cleaner.checkpoints.checkpointer().renew().unwrap();
     drop(engine);
     let after = disk.fork();
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
@@ -352,8 +352,8 @@ fn the_rest_of_the_redo_from_before_a_page_was_made_anew_is_not_needed() {
     mtr.apply(slot, &PageOp::Init { head, body: &[] });
     mtr.commit();
     put(&engine, tree, 4, b"key", b"fourth").unwrap();
-    engine.parts.cleaner.checkpoints.checkpointer.renew().unwrap();
-    assert!(engine.parts.cleaner.checkpoints.checkpointer.lsn() > passed);
+    engine.parts.cleaner.checkpoints.checkpointer().renew().unwrap();
+    assert!(engine.parts.cleaner.checkpoints.checkpointer().lsn() > passed);
     drop(engine);
     // The file never got the second version, nor did the doublewrite.
     let copy = |path: &str, at: u64, len: usize| {

@@ -57,7 +57,7 @@ fn set_up(disk: &MemDisk) -> Engine {
     }
     // A checkpoint of `Engine` would also cut off the end of the file: no tree owns these pages.
     engine.parts.cleaner.writers.drain(Force::Shutdown).unwrap();
-    engine.parts.cleaner.checkpoints.checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
+    engine.parts.cleaner.checkpoints.checkpointer().advance(SyncReason::Checkpoint, false).unwrap();
     engine
 }
 
@@ -78,7 +78,7 @@ fn change(engine: &Engine, page: PageNo) -> Lsn {
 
 /// Writes one page in place, as the cleaner does, and then moves the checkpoint as far as it can.
 fn write(engine: &Engine, page: PageNo) {
-    let checkpointer = &engine.parts.cleaner.checkpoints.checkpointer;
+    let checkpointer = engine.parts.cleaner.checkpoints.checkpointer();
     let written = engine.parts.flusher.flush(|_| vec![page], BatchLimit::NONE, Force::CheckpointAge).unwrap();
     assert_eq!(written.pages, 1, "{page:?} has no dirty neighbour");
     checkpointer.advance(SyncReason::Checkpoint, false).unwrap();
@@ -107,7 +107,7 @@ fn in_the_file(disk: &MemDisk) -> Vec<PageNo> {
 fn the_checkpoint_waits_for_page_64_and_replay_begins_with_page_64738() {
     let disk = MemDisk::default();
     let engine = set_up(&disk);
-    let checkpointer = &engine.parts.cleaner.checkpoints.checkpointer;
+    let checkpointer = engine.parts.cleaner.checkpoints.checkpointer();
     let mut told = String::new();
     let mut changed: Vec<(PageNo, Lsn)> = Vec::new();
     let mut tell = |step: &str, changed: &[(PageNo, Lsn)]| {

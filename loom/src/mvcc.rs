@@ -70,7 +70,7 @@ impl Rows {
         Arc::new(Rows { log, status, snapshots, queue, known_due: AtomicU64::new(0), old })
     }
 
-    /// As `Txns::decide`.
+    /// As `Commits::decide`.
     fn commit(&self, txn: TxnId) {
         self.status.set(txn, TxnState::Committing);
         let lsn = Lsn(self.log.reserved.fetch_add(10, Ordering::SeqCst));
@@ -92,7 +92,7 @@ impl Rows {
         self.log.durable.fetch_max(self.log.reserved().0, Ordering::AcqRel);
     }
 
-    /// As `Txns::background_step` with one transaction. Returns whether it took a transaction and
+    /// As `Background::step` with one transaction. Returns whether it took a transaction and
     /// finished it.
     fn purge(&self, fails: bool) -> bool {
         let seen = self.snapshots.horizon(|| self.log.reserved());

@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::FIRST_TREE_PAGE;
 use crate::txn::counters::Counter;
+use crate::txn::lock_wait::denied;
 use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
-use crate::txn::system::denied;
 use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
 use base::sync::Mutex;
@@ -183,14 +183,14 @@ impl Catalog {
             let made = Tree::create(store, CATALOG.id)?;
             base::check!(made == CATALOG, "the catalog's root is {:?}", made.root);
         }
-        txns.tree_ids.raise_above(CATALOG.id);
+        txns.trees.raise_ids_above(CATALOG.id);
         txns.trees.add(CATALOG);
         catalog.load()?;
-        txns.counters.retain(|tree| txns.trees.get(tree).is_some());
+        txns.trees.forget_dead_counters();
         for owner in owners {
             if txns.trees.get(owner).is_none() {
-                txns.add_tableless(1);
-                txns.release(owner);
+                txns.trees.add_tableless(1);
+                txns.releaser().release(owner);
             }
         }
         Ok(catalog)
@@ -198,14 +198,15 @@ impl Catalog {
 
     fn load(&self) -> Result {
         let (txns, store) = (&self.txns, &self.txns.store);
-        let snapshot = txns.draw_snapshot();
-        let view = txns.view(snapshot.lsn(), base::TxnId::NONE);
-        let reader = Txn::default();
+        let snapshot = txns.versions.draw_snapshot();
+        let view = txns.versions.view(snapshot.lsn(), base::TxnId::NONE);
+        let txn = Txn::default();
+        let reader = txns.reader(&txn, view);
         let (mut rows, mut progress, mut next) = (Rows::default(), Progress::default(), Next::At(Vec::new()));
         let mut tables = self.tables.lock();
         while let Next::At(from) = next {
             let range = ScanRange { tree: CATALOG, from: &from, to: None };
-            next = txns.scan_forward(&reader, view, range, &mut progress, &mut rows)?;
+            next = reader.scan_forward(range, &mut progress, &mut rows)?;
             for row in rows.iter(store) {
                 let (key, value) = row?;
                 let mut long = Vec::new();
@@ -220,9 +221,9 @@ impl Catalog {
                 else {
                     return Err(Error::corrupt(store.pages_path(), "an entry of the catalog is malformed"));
                 };
-                txns.tree_ids.raise_above(tree.id);
+                txns.trees.raise_ids_above(tree.id);
                 txns.trees.add(tree);
-                let entry = CatalogEntry::new(&name, tree, txns.counters.of(tree.id), metadata);
+                let entry = CatalogEntry::new(&name, tree, txns.trees.counter_of(tree.id), metadata);
                 tables.insert(name, entry);
             }
         }
@@ -242,14 +243,20 @@ impl Catalog {
     /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so
     /// nothing is waited for.
     fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
-        let wrote =
-            self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut AlwaysAdmitted)?;
+        let wrote = self.txns.writer().write_row(
+            txn,
+            CATALOG,
+            name.as_bytes(),
+            new,
+            Self::no_wait(),
+            &mut AlwaysAdmitted,
+        )?;
         base::check!(matches!(wrote, Wrote::Done { .. }), "the catalog in memory is not the one in the tree");
         Ok(())
     }
 
     fn commit(&self, txn: &Txn) -> Result<Lsn> {
-        Ok(self.txns.commit(txn, None)?.expect("the catalog was changed"))
+        Ok(self.txns.commits().commit(txn, None)?.expect("the catalog was changed"))
     }
 
     /// Returns the table of that name.
@@ -299,7 +306,7 @@ impl Catalog {
         }
         let txn = Txn::default();
         let mut made = Vec::new();
-        self.txns.add_tableless(names.len());
+        self.txns.trees.add_tableless(names.len());
         let result = self.create_in(&txn, names, room, &mut made).and_then(|()| self.commit(&txn));
         match result {
             Ok(lsn) => {
@@ -308,13 +315,13 @@ impl Catalog {
                     self.txns.trees.add(entry.tree);
                     self.tables.lock().insert(entry.name(), Arc::clone(entry));
                 }
-                self.txns.sub_tableless(names.len());
+                self.txns.trees.sub_tableless(names.len());
                 Ok((made, lsn))
             }
             Err(error) => {
-                self.txns.rollback(&txn);
-                self.txns.sub_tableless(names.len() - made.len());
-                made.iter().for_each(|entry| self.txns.release(entry.tree.id));
+                self.txns.rollbacks().rollback(&txn);
+                self.txns.trees.sub_tableless(names.len() - made.len());
+                made.iter().for_each(|entry| self.txns.releaser().release(entry.tree.id));
                 Err(error)
             }
         }
@@ -329,8 +336,8 @@ impl Catalog {
     ) -> Result {
         for &name in names {
             let _room = room()?;
-            let tree = Tree::create(&self.txns.store, self.txns.tree_ids.new_id()?)?;
-            made.push(CatalogEntry::new(name, tree, self.txns.counters.of(tree.id), &[]));
+            let tree = Tree::create(&self.txns.store, self.txns.trees.new_id()?)?;
+            made.push(CatalogEntry::new(name, tree, self.txns.trees.counter_of(tree.id), &[]));
             self.write(txn, name, New::Insert(&encode(tree, &[])))?;
         }
         Ok(())
@@ -344,9 +351,9 @@ impl Catalog {
         if self.tables.lock().contains_key(name) {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let (txn, id) = (Txn::default(), self.txns.tree_ids.new_id()?);
-        self.txns.add_tableless(1);
-        let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
+        let (txn, id) = (Txn::default(), self.txns.trees.new_id()?);
+        self.txns.trees.add_tableless(1);
+        let begun = self.txns.loads().begin_load(&txn, id).and_then(|bulk| {
             self.write(&txn, name, New::Insert(&encode(bulk.tree(), metadata)))?;
             Ok(bulk)
         });
@@ -367,7 +374,7 @@ impl Catalog {
         value: &[u8],
         sink: &dyn BulkSink,
     ) -> Result {
-        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, sink)
+        self.txns.loads().load_row(&loading.txn, &mut loading.bulk, key, value, sink)
     }
 
     /// Ends a load and returns the table, its number of rows, and the LSN of its commit. The table
@@ -382,12 +389,12 @@ impl Catalog {
         match finished.and_then(|()| self.commit(&loading.txn)) {
             Ok(lsn) => {
                 let (tree, metadata) = (loading.bulk.tree(), &loading.metadata);
-                let counter = self.txns.counters.of(tree.id);
+                let counter = self.txns.trees.counter_of(tree.id);
                 let entry = CatalogEntry::new(&loading.name, tree, counter, metadata);
                 entry.set_born(lsn);
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
-                self.txns.sub_tableless(1);
+                self.txns.trees.sub_tableless(1);
                 Ok((entry, loading.bulk.rows(), lsn))
             }
             Err(error) => {
@@ -409,8 +416,8 @@ impl Catalog {
     /// ends: a check that finds no unfinished transaction reports every page that no table leads to
     /// as lost.
     fn discard_load(&self, txn: &Txn, tree: TreeId) {
-        self.txns.release(tree);
-        self.txns.rollback(txn);
+        self.txns.releaser().release(tree);
+        self.txns.rollbacks().rollback(txn);
     }
 
     /// Waits until no other transaction uses the tables, then locks them for `txn`. The caller
@@ -424,14 +431,14 @@ impl Catalog {
     ) -> Result {
         // All of them are closed and waited for before the first lock; see `lock::users`.
         closed.extend(entries.iter().map(|entry| entry.users.close()));
-        let (clock, locks) = (&*self.txns.vfs.clock, &self.txns.locks);
+        let (clock, locks) = (&*self.txns.clock, &self.txns.locks);
         for table in &*closed {
             table.wait(clock, wait, || locks.stopped()).map_err(denied)?;
         }
         let owner = self.txns.owner(txn);
         for entry in entries {
             let owned = self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait));
-            self.txns.await_lock(owned)?;
+            self.txns.waits.await_lock(owned)?;
             entry.check()?;
         }
         Ok(())
@@ -465,7 +472,7 @@ impl Catalog {
                 room()?;
                 self.write(&txn, &entry.name(), New::Delete)?;
             }
-            self.txns.add_tableless(entries.len());
+            self.txns.trees.add_tableless(entries.len());
             // Before the locks are released, because the next holder must see it.
             for entry in &entries {
                 entry.dropped.store(true, Ordering::Release);
@@ -474,7 +481,7 @@ impl Catalog {
             self.commit(&txn)
         });
         if dropped.is_err() {
-            self.txns.rollback(&txn);
+            self.txns.rollbacks().rollback(&txn);
         }
         drop(closed);
         dropped.map(|lsn| (entries, lsn))
@@ -484,9 +491,9 @@ impl Catalog {
     pub(crate) fn reclaim(&self, dropped: &[Arc<CatalogEntry>]) {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
-            self.txns.cleared.forget(entry.tree.id);
-            self.txns.counters.forget(entry.tree.id);
-            self.txns.release(entry.tree.id);
+            self.txns.versions.forget_tree(entry.tree.id);
+            self.txns.trees.forget_counter(entry.tree.id);
+            self.txns.releaser().release(entry.tree.id);
         }
     }
 
@@ -516,7 +523,7 @@ impl Catalog {
                 Ok(lsn)
             });
         if renamed.is_err() {
-            self.txns.rollback(&txn);
+            self.txns.rollbacks().rollback(&txn);
         }
         drop(closed);
         renamed

@@ -208,7 +208,7 @@ impl Catalog {
             if let Ok(Some(changed)) = changed {
                 return Ok(changed);
             }
-            self.txns.rollback(&txn);
+            self.txns.rollbacks().rollback(&txn);
             drop(closed);
             changed?;
         }
@@ -228,27 +228,27 @@ impl Catalog {
         if !plan.needs_only(locked) {
             return Ok(None);
         }
-        self.txns.add_tableless(plan.new);
+        self.txns.trees.add_tableless(plan.new);
         let mut made = Vec::new();
         let written = self.write_plan(txn, &plan, room, &mut made).and_then(|()| {
             if plan.names.is_empty() {
                 return Ok(None);
             }
             // Before the locks are released, because the next holder must see it.
-            self.txns.add_tableless(plan.drops.len());
+            self.txns.trees.add_tableless(plan.drops.len());
             plan.drops.iter().for_each(|entry| entry.dropped.store(true, Ordering::Release));
             self.publish(&plan, &made);
             self.commit(txn).map(Some)
         });
         match written {
             Ok(lsn) => {
-                self.txns.sub_tableless(plan.new);
+                self.txns.trees.sub_tableless(plan.new);
                 Ok(Some(TablesChanged { lsn, dropped: plan.drops }))
             }
             Err(error) => {
                 // The caller rolls the transaction back. No entry names these trees by then.
-                self.txns.sub_tableless(plan.new - made.len());
-                made.iter().for_each(|entry| self.txns.release(entry.tree.id));
+                self.txns.trees.sub_tableless(plan.new - made.len());
+                made.iter().for_each(|entry| self.txns.releaser().release(entry.tree.id));
                 Err(error)
             }
         }
@@ -270,9 +270,9 @@ impl Catalog {
         }
         for bytes in metadata {
             let _room = (room.to_write)()?;
-            let tree = Tree::create(&self.txns.store, self.txns.tree_ids.new_id()?)?;
+            let tree = Tree::create(&self.txns.store, self.txns.trees.new_id()?)?;
             // The name follows when the change is published.
-            made.push(CatalogEntry::new("", tree, self.txns.counters.of(tree.id), bytes));
+            made.push(CatalogEntry::new("", tree, self.txns.trees.counter_of(tree.id), bytes));
         }
         for (name, planned) in &plan.names {
             let present = self.tables.lock().contains_key(name);

@@ -72,7 +72,7 @@ pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
         check.space_map(used);
     }
     let mut report = check.report;
-    report.problems.extend(core.engine.txns.unreadable_sentences(QUARANTINED_SHOWN_MAX));
+    report.problems.extend(core.engine.txns.ended.unreadable_sentences(QUARANTINED_SHOWN_MAX));
     report.notes.extend(note_on_torn_pages(core.engine.switches().protection()).map(str::to_owned));
     Ok(report)
 }
@@ -92,7 +92,7 @@ fn note_on_torn_pages(protection: Protection) -> Option<&'static str> {
 /// Whether no transaction has undo, and nothing waits for purge or for a later try.
 fn nothing_to_purge(core: &DbCore) -> bool {
     let txns = &core.engine.txns;
-    txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0 && txns.tableless() == 0
+    txns.versions.have_no_undo() && txns.ended.unreadable() == 0 && txns.trees.tableless() == 0
 }
 
 /// A check in progress.

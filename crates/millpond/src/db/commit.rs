@@ -17,13 +17,13 @@ impl Transaction {
         let core = &self.core;
         let _inside = self.enter()?;
         let engine = &core.engine;
-        let clock = &engine.txns.vfs.clock;
+        let clock = &engine.txns.clock;
         // A commit that waits for nothing takes about one microsecond. Reading the clock twice
         // would add a tenth of that.
         let timed = self.options.durability != Durability::None || !engine.store.log.has_room();
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
-        let lsn = engine.txns.commit(&self.txn, mark)?;
+        let lsn = engine.txns.commits().commit(&self.txn, mark)?;
         self.txn.snapshot.clear();
         self.leave_tables();
         self.ended.set(true);
@@ -48,7 +48,7 @@ impl Transaction {
     /// if it changed nothing, the newest commit that it has read and that no coordinator has on
     /// record. `None` if there is neither.
     fn required_lsn(&self, lsn: Option<Lsn>) -> Option<Lsn> {
-        lsn.or_else(|| self.core.engine.txns.seen_needed(&self.txn))
+        lsn.or_else(|| self.core.engine.txns.commits().seen_needed(&self.txn))
     }
 
     /// Commits. When the call returns, the commit is as durable as the transaction's [`Durability`]
@@ -97,7 +97,7 @@ impl Transaction {
         };
         let sync_us = match durability {
             Durability::None => 0,
-            _ => core.engine.txns.vfs.clock.now_us().saturating_sub(logged_us),
+            _ => core.engine.txns.clock.now_us().saturating_sub(logged_us),
         };
         let receipt = match info {
             Some(info) => receipt.flushed(info, sync_us, core.engine.ephemeral),
@@ -279,7 +279,7 @@ impl Db {
         match log.reserved_lsn() {
             end if log.durable_lsn() >= end => Ok(CommitFuture::ready(&core, Receipt::default())),
             end => {
-                let now_us = self.core.engine.txns.vfs.clock.now_us();
+                let now_us = self.core.engine.txns.clock.now_us();
                 Ok(CommitFuture::pending(&core, Lsn(end.0 - 1), Receipt::default(), now_us))
             }
         }

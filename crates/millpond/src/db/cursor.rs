@@ -457,7 +457,7 @@ impl Cursor {
         self.value.clear();
         let hint = progress.hint(&txns.store.pool);
         let read = read_chain(&txns.store, &chain, hint, &mut self.value);
-        txns.check_not_expired(*snapshot_lsn, read)?;
+        txns.versions.check_not_expired(*snapshot_lsn, read)?;
         self.present = Present::Own;
         Ok(())
     }
@@ -493,13 +493,13 @@ impl Cursor {
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
         let (snapshot_lsn, held) = match self.how.view {
             CursorView::Transaction | CursorView::Snapshot => tx.read_position(),
-            CursorView::Present => (txns.present_lsn_of(tx.txn()), None),
+            CursorView::Present => (tx.txn().present_lsn(&txns.versions), None),
         };
         let own = match self.how.view {
             CursorView::Transaction | CursorView::Present => tx.txn().id(),
             CursorView::Snapshot => TxnId::NONE,
         };
-        let view = txns.view(snapshot_lsn, own);
+        let view = txns.versions.view(snapshot_lsn, own);
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         run.progress.most = match &held {
             // The rows of a run are shown by later calls, which the snapshot does not reach.
@@ -507,11 +507,12 @@ impl Cursor {
             None => Some(run.most).filter(|&most| most < LONG_RUN),
         };
         run.most = run.most.saturating_mul(2);
+        let reader = txns.reader(tx.txn(), view);
         let read = match part.backward {
-            true => txns.scan_backward(tx.txn(), view, range, &mut run.progress, &mut run.rows),
-            false => txns.scan_forward(tx.txn(), view, range, &mut run.progress, &mut run.rows),
+            true => reader.scan_backward(range, &mut run.progress, &mut run.rows),
+            false => reader.scan_forward(range, &mut run.progress, &mut run.rows),
         };
-        run.next = boundary(txns.check_not_expired(snapshot_lsn, read)?);
+        run.next = boundary(txns.versions.check_not_expired(snapshot_lsn, read)?);
         (run.snapshot_lsn, run.locked) = (snapshot_lsn, false);
         Ok(held)
     }
@@ -535,8 +536,8 @@ impl Cursor {
         let how = LockingScan { locks, rules, backward: part.backward, max, peeks };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         let (since, ahead) = (&mut run.scan_start, &mut run.progress.ahead);
-        let read = txns.lock_range(tx.txn(), range, how, since, ahead, &mut run.found);
-        run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);
+        let read = txns.row_locks().lock_range(tx.txn(), range, how, since, ahead, &mut run.found);
+        run.next = boundary(tx.roll_back_if_required(txns.versions.check_rules_not_expired(rules, read))?);
         run.ahead.note_fetched(run.found.len());
         run.locked = true;
         Ok(())

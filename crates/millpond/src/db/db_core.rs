@@ -52,8 +52,8 @@ impl DbCore {
         self.catalog.stop();
         self.engine.stop_admission();
         self.gate.drain();
-        txns.expire_snapshots();
-        txns.abort_active(&|| self.engine.checkpoint().map(drop));
+        txns.versions.expire_snapshots();
+        txns.rollbacks().abort_active(&|| self.engine.checkpoint().map(drop));
         self.engine.close()
     }
 }

@@ -182,7 +182,7 @@ impl Transaction {
         if self.counters.borrow().iter().any(|hold| hold.tree() == tree.id) {
             return Ok(());
         }
-        let locked = self.core.engine.txns.lock_counter(&self.txn, counter, self.rules());
+        let locked = self.core.engine.txns.table_locks().lock_counter(&self.txn, counter, self.rules());
         let hold = self.roll_back_if_required(locked)?;
         self.counters.borrow_mut().push(hold);
         Ok(())

@@ -7,6 +7,7 @@ use super::cursor::{CursorView, RunStamp};
 use super::{Cursor, LockWait, RowLock, Seek, Transaction};
 use crate::error::Result;
 use crate::table::Table;
+use crate::txn::overtaken::is_own;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
 
@@ -341,6 +342,6 @@ impl Transaction {
             EntryView::Present => true,
         };
         let (_inside, tree) = self.enter_table(rows)?;
-        Ok(self.core().engine.txns.is_own(self.txn(), tree, key)? == own)
+        Ok(is_own(&self.core().engine.store, self.txn(), tree, key)? == own)
     }
 }

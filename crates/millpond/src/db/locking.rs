@@ -26,7 +26,8 @@ impl Transaction {
         self.writable()?;
         let txns = &self.core().engine.txns;
         txns.owner(self.txn()).expect_new_lock();
-        let locked = self.roll_back_if_required(txns.lock_row(self.txn(), tree, key, mode, rules))?;
+        let locked =
+            self.roll_back_if_required(txns.row_locks().lock_row(self.txn(), tree, key, mode, rules))?;
         match locked {
             Locked::Absent | Locked::Skipped => Ok(None),
             Locked::Present(value) => {

@@ -162,13 +162,13 @@ impl Db {
         let txns = &self.core.engine.txns;
         let seen = txns.locks.transactions();
         let names = self.names_of(seen.iter().filter_map(|txn| txn.waits_for.as_ref()).map(|lock| lock.tree));
-        let prepared = txns.prepared_ids();
+        let prepared = txns.two_phase().prepared_ids();
         let shown = seen.into_iter().map(|txn| TransactionInfo {
             id: txn.txn.0,
             tag: txn.tag,
             rows_changed: txn.rows_changed,
             locks: txn.locks,
-            undo_bytes: txns.undo_bytes_of(txn.txn),
+            undo_bytes: txns.versions.undo_bytes_of(txn.txn),
             xid: prepared.get(&txn.txn).cloned(),
             waits_for: txn.waits_for.map(|lock| names.lock(lock)),
         });

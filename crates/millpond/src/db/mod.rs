@@ -168,9 +168,9 @@ impl Db {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let engine = Engine::open(vfs, dir, options)?;
         let catalog = Catalog::open(&engine.txns)?;
-        engine.txns.lock_tables_of_prepared()?;
+        engine.txns.two_phase().lock_tables_of_prepared()?;
         if options.eager_recovery {
-            engine.txns.revert_losers()?;
+            engine.txns.background().revert_losers()?;
         }
         engine.start_background()?;
         // Reverting may have poisoned the database. Other errors of it do not fail an open.

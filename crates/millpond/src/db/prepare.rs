@@ -76,11 +76,11 @@ impl Transaction {
         // instead.
         let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|used| used.tree).collect();
         for tree in used {
-            let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
+            let shared = core.engine.txns.table_locks().share(&self.txn, tree, self.rules().wait);
             self.roll_back_if_required(shared)?;
         }
         let _committing = core.engine.store.log.committing();
-        let lsn = core.engine.txns.prepare(&self.txn, xid, false)?;
+        let lsn = core.engine.txns.two_phase().prepare(&self.txn, xid, false)?;
         self.ended.set(true);
         core.engine.store.metrics.add(M::Prepares, 1);
         core.prepare_durable(lsn, Durability::Sync)
@@ -152,15 +152,15 @@ impl Transaction {
         let _inside = self.enter()?;
         let txns = &core.engine.txns;
         let _committing = (durability != Durability::None).then(|| core.engine.store.log.committing());
-        let room = txns.keep_commit_room()?;
-        let lsn = txns.prepare(&self.txn, xid, true)?;
+        let room = txns.two_phase().keep_commit_room()?;
+        let lsn = txns.two_phase().prepare(&self.txn, xid, true)?;
         self.ended.set(true);
         // It reads no more, and purge need not wait for it.
         self.txn.snapshot.clear();
         core.engine.store.metrics.add(M::Prepares, 1);
         if repeatable
             && !planted(Bug::SeenNotAwaited)
-            && let Some(needed) = txns.needed_by_repeatable()
+            && let Some(needed) = txns.two_phase().needed_by_repeatable()
         {
             core.engine.store.log.flush_to(needed, SyncReason::Prepare)?;
         }
@@ -225,7 +225,8 @@ impl PreparedTransaction {
         let core = &self.tx.core;
         let _inside = core.enter()?;
         let room = self.room.take().expect("kept until the decision");
-        self.decided = Some(core.engine.txns.commit_held(&self.tx.txn, &self.xid, on_record, mark, &room));
+        self.decided =
+            Some(core.engine.txns.two_phase().commit_held(&self.tx.txn, &self.xid, on_record, mark, &room));
         drop(room);
         self.tx.leave_tables();
         core.engine.store.metrics.add(M::Commits, 1);
@@ -282,7 +283,7 @@ impl PreparedTransaction {
         }
         let core = self.tx.core.clone();
         let _inside = core.enter()?;
-        let lsn = core.engine.txns.rollback_held(&self.tx.txn, &self.xid)?;
+        let lsn = core.engine.txns.two_phase().rollback_held(&self.tx.txn, &self.xid)?;
         self.decided = Some(lsn);
         self.tx.leave_tables();
         core.engine.store.metrics.add(M::Rollbacks, 1);
@@ -296,7 +297,7 @@ impl Drop for PreparedTransaction {
             return;
         }
         let tables = take(self.tx.tables.get_mut()).into_iter().filter_map(|used| used.using).collect();
-        self.tx.core.engine.txns.leave_prepared(&self.xid, tables);
+        self.tx.core.engine.txns.two_phase().leave_prepared(&self.xid, tables);
     }
 }
 
@@ -309,7 +310,7 @@ impl Db {
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn prepared(&self) -> Result<Vec<Xid>> {
         let _inside = self.core.enter()?;
-        Ok(self.core.engine.txns.prepared_xids())
+        Ok(self.core.engine.txns.two_phase().prepared_xids())
     }
 
     /// Commits the prepared transaction of this xid. The commit is durable when the call returns.
@@ -321,7 +322,7 @@ impl Db {
     /// [`Error::Poisoned`].
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
         let _inside = self.core.enter()?;
-        let lsn = self.core.engine.txns.commit_prepared(xid)?;
+        let lsn = self.core.engine.txns.two_phase().commit_prepared(xid)?;
         self.core.engine.store.metrics.add(M::Commits, 1);
         self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }
@@ -344,7 +345,7 @@ impl Db {
     /// [`Error::Poisoned`].
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
         let _inside = self.core.enter()?;
-        let lsn = self.core.engine.txns.rollback_prepared(xid)?;
+        let lsn = self.core.engine.txns.two_phase().rollback_prepared(xid)?;
         self.core.engine.store.metrics.add(M::Rollbacks, 1);
         self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }

@@ -184,12 +184,13 @@ impl<'t> Range<'t> {
         out.clear();
         let next = match self.reads {
             ReadMode::Snapshot(snapshot_lsn, _) => {
-                let (view, rows) = (txns.view(snapshot_lsn, txn.id()), &mut self.rows);
+                let reader = txns.reader(txn, txns.versions.view(snapshot_lsn, txn.id()));
+                let rows = &mut self.rows;
                 let read = match backward {
-                    true => txns.scan_backward(txn, view, range, &mut self.progress, rows),
-                    false => txns.scan_forward(txn, view, range, &mut self.progress, rows),
+                    true => reader.scan_backward(range, &mut self.progress, rows),
+                    false => reader.scan_forward(range, &mut self.progress, rows),
                 };
-                let next = txns.check_not_expired(snapshot_lsn, read)?;
+                let next = txns.versions.check_not_expired(snapshot_lsn, read)?;
                 for row in rows.iter(&txns.store) {
                     let (key, value) = row?;
                     let (key, value) = (key.to_vec(), value.to_owned());
@@ -201,9 +202,10 @@ impl<'t> Range<'t> {
                 let max = self.lock_ahead;
                 let how = LockingScan { locks, rules, backward, max, peeks: false };
                 let (since, ahead) = (&mut self.scan_start, &mut self.progress.ahead);
-                let read = txns.lock_range(txn, range, how, since, ahead, out);
-                let next =
-                    self.transaction.roll_back_if_required(txns.check_rules_not_expired(rules, read))?;
+                let read = txns.row_locks().lock_range(txn, range, how, since, ahead, out);
+                let next = self
+                    .transaction
+                    .roll_back_if_required(txns.versions.check_rules_not_expired(rules, read))?;
                 self.locked += out.len();
                 if locks.range && out.len() >= max && (locks.rows.is_none() || self.locked >= LOCK_ALONE) {
                     self.lock_ahead = (max * 2).min(LOCK_AHEAD_MAX);
@@ -239,7 +241,7 @@ impl<'t> Range<'t> {
         }
         let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
-            ReadMode::Snapshot(snapshot_lsn, _) => txns.check_not_expired(snapshot_lsn, value)?,
+            ReadMode::Snapshot(snapshot_lsn, _) => txns.versions.check_not_expired(snapshot_lsn, value)?,
             ReadMode::Locked(..) => value?,
         };
         Ok((found.key, value))

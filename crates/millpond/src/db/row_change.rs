@@ -139,7 +139,7 @@ impl Transaction {
             let Some(lock) = lock_existing else { break Ok(RowOutcome::Exists { index, value: None }) };
             let (key, tree, rules) = (changes[index].key, trees[index], self.rules());
             let txns = &self.core.engine.txns;
-            let locked = txns.lock_row(&self.txn, tree, key, lock.mode(), rules);
+            let locked = txns.row_locks().lock_row(&self.txn, tree, key, lock.mode(), rules);
             match self.roll_back_if_required(locked) {
                 Ok(Locked::Present(value)) => {
                     let value = value.load(&txns.store, FetchHint::Normal).map(Some);
@@ -169,11 +169,18 @@ impl Transaction {
         let redo_of =
             |change: &EntryChange<'_>| change.key.len() + change.op.value_len().min(page_bytes) + 128;
         let redo: usize = changes.iter().map(redo_of).sum();
-        let before = txns.undo_position(&self.txn);
+        let before = self.txn.undo_position();
         let mut admitted = engine.admission().admit(redo as u64)?;
         let mut result = Ok(Progress::All);
         for (index, (change, tree)) in changes.iter().zip(trees).enumerate() {
-            match txns.write_row(&self.txn, *tree, change.key, change.op.to_new(), rules, &mut admitted) {
+            match txns.writer().write_row(
+                &self.txn,
+                *tree,
+                change.key,
+                change.op.to_new(),
+                rules,
+                &mut admitted,
+            ) {
                 Ok(Wrote::Done { replaced }) => self.count(change.op.metric(replaced)),
                 Ok(Wrote::Nothing) if matches!(change.op, EntryOp::Insert(_)) => {
                     result = Ok(Progress::Found(index));
@@ -195,8 +202,8 @@ impl Transaction {
             Err(crate::Error::Deadlock | crate::Error::WriteConflict) => false,
             Err(_) => !self.txn.is_doomed(),
         };
-        if undo && txns.undo_position(&self.txn) != before {
-            txns.rollback_to(&self.txn, before, rules)?;
+        if undo && self.txn.undo_position() != before {
+            txns.rollbacks().rollback_to(&self.txn, before, rules)?;
         }
         result
     }

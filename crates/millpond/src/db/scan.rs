@@ -59,11 +59,11 @@ impl Transaction {
         loop {
             let next = {
                 let _inside = self.enter()?;
-                let view = txns.view(snapshot_lsn, self.txn().id());
+                let view = txns.versions.view(snapshot_lsn, self.txn().id());
                 let range = ScanRange { tree, from: &from, to: to.as_deref() };
                 let (progress, rows) = (&mut buffers.progress, &mut buffers.rows);
-                let next = txns.scan_forward(self.txn(), view, range, progress, rows);
-                let next = txns.check_not_expired(snapshot_lsn, next)?;
+                let next = txns.reader(self.txn(), view).scan_forward(range, progress, rows);
+                let next = txns.versions.check_not_expired(snapshot_lsn, next)?;
                 self.wait_reads_durable()?;
                 next
             };
@@ -117,7 +117,10 @@ impl Transaction {
                     progress.pass(&chain, pool);
                     let hint = progress.hint(pool);
                     value_bytes.clear();
-                    txns.check_not_expired(snapshot_lsn, read_chain(&txns.store, &chain, hint, value_bytes))?;
+                    txns.versions.check_not_expired(
+                        snapshot_lsn,
+                        read_chain(&txns.store, &chain, hint, value_bytes),
+                    )?;
                     // The closure may close the database, and closing waits for all calls.
                     drop(inside);
                     visit(key, value_bytes)

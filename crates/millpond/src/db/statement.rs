@@ -24,7 +24,7 @@ impl Transaction {
     pub fn draw_snapshot(&mut self) -> Result<()> {
         let _inside = self.enter()?;
         if self.options.isolation == Isolation::RepeatableRead {
-            self.core().engine.txns.snapshot_lsn_of(&self.txn);
+            self.txn.snapshot_lsn(&self.core().engine.txns.versions);
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_statement(&mut self) -> Result<()> {
         let inside = self.enter()?;
-        let mark = self.core().engine.txns.undo_position(&self.txn);
+        let mark = self.txn.undo_position();
         drop(inside);
         self.end_statement();
         self.statement = Some(mark);
@@ -68,7 +68,7 @@ impl Transaction {
             return;
         }
         for hold in std::mem::take(self.counters.get_mut()) {
-            self.core().engine.txns.unlock_counter(&self.txn, hold);
+            self.core().engine.txns.table_locks().unlock_counter(&self.txn, hold);
         }
         if self.statement.take().is_some() && self.options.isolation == Isolation::ReadCommitted {
             self.txn.snapshot.clear();
@@ -105,8 +105,8 @@ impl Transaction {
         let rules = self.rules();
         // A savepoint of this transaction, set before the statement, may have been rolled back to.
         let txns = &self.core.engine.txns;
-        let undone = match txns.reaches(&self.txn, mark) {
-            true => self.roll_back_if_required(txns.rollback_to(&self.txn, mark, rules)),
+        let undone = match self.txn.reaches(mark) {
+            true => self.roll_back_if_required(txns.rollbacks().rollback_to(&self.txn, mark, rules)),
             false => Ok(()),
         };
         drop(inside);

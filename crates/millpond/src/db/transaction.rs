@@ -151,7 +151,7 @@ impl Transaction {
         }
         let using = table.entry.users.enter();
         if using.is_none() {
-            let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.rules().wait);
+            let shared = self.core.engine.txns.table_locks().share(&self.txn, tree.id, self.rules().wait);
             self.roll_back_if_required(shared)?;
         }
         table.entry.check()?;
@@ -213,7 +213,7 @@ impl Transaction {
                 _ => {}
             }
             if matches!(error, Error::Deadlock | Error::WriteConflict) || self.txn.is_doomed() {
-                self.core.engine.txns.rollback(&self.txn);
+                self.core.engine.txns.rollbacks().rollback(&self.txn);
                 self.txn.snapshot.clear();
                 self.leave_tables();
                 metrics.add(M::Rollbacks, 1);
@@ -228,16 +228,20 @@ impl Transaction {
     pub(super) fn read_position(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
         if self.options.isolation == Isolation::ReadCommitted && self.statement.is_none() {
-            let snapshot = txns.draw_snapshot();
+            let snapshot = txns.versions.draw_snapshot();
             return (snapshot.lsn(), Some(snapshot));
         }
-        (txns.snapshot_lsn_of(&self.txn), None)
+        (self.txn.snapshot_lsn(&txns.versions), None)
     }
 
     /// Waits, in a read-only transaction, until the rows it has read are durable, and may be shown
     /// (Co10).
     pub(super) fn wait_reads_durable(&self) -> Result {
-        if self.options.read_only { self.core.engine.txns.wait_seen_durable(&self.txn) } else { Ok(()) }
+        if self.options.read_only {
+            self.core.engine.txns.commits().wait_seen_durable(&self.txn)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether plain reads take locks.
@@ -298,10 +302,11 @@ impl Transaction {
         let (_inside, tree) = self.enter_to_read(table)?;
         let txns = &self.core.engine.txns;
         let (snapshot_lsn, _kept) = self.read_position();
-        let found = txns.read_row(&self.txn, txns.view(snapshot_lsn, self.txn.id()), tree, key);
+        let view = txns.versions.view(snapshot_lsn, self.txn.id());
+        let found = txns.reader(&self.txn, view).read_row(tree, key);
         let value =
             found.and_then(|found| found.map(|value| value.load(&txns.store, FetchHint::Normal)).transpose());
-        let value = txns.check_not_expired(snapshot_lsn, value)?;
+        let value = txns.versions.check_not_expired(snapshot_lsn, value)?;
         self.wait_reads_durable()?;
         if value.is_some() {
             txns.store.metrics.add(M::RowReads, 1);
@@ -324,7 +329,7 @@ impl Transaction {
         let mut admitted = engine.admission().admit(redo as u64)?;
         let mut rules = self.rules_of_change();
         rules.younger = rules.conflicts_after.is_some_and(|snapshot| table.entry.is_younger_than(snapshot));
-        let wrote = engine.txns.write_row(&self.txn, tree, key, new, rules, &mut admitted);
+        let wrote = engine.txns.writer().write_row(&self.txn, tree, key, new, rules, &mut admitted);
         let held_us = admitted.held_us;
         drop(admitted);
         let wrote = self.roll_back_if_required(wrote);
@@ -431,7 +436,7 @@ impl Transaction {
         if self.serial == 0 {
             self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
         }
-        Savepoint { mark: self.core.engine.txns.undo_position(&self.txn), txn: self.serial }
+        Savepoint { mark: self.txn.undo_position(), txn: self.serial }
     }
 
     /// Undoes the changes since the savepoint. The savepoint can be used again; later savepoints
@@ -469,11 +474,11 @@ impl Transaction {
         if savepoint.txn != self.serial {
             return Err(Error::Misuse("the savepoint belongs to another transaction".into()));
         }
-        if !txns.reaches(&self.txn, savepoint.mark) {
+        if !self.txn.reaches(savepoint.mark) {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
-        txns.can_rewind(&self.txn, savepoint.mark)?;
-        self.roll_back_if_required(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))?;
+        self.txn.can_rewind(savepoint.mark)?;
+        self.roll_back_if_required(txns.rollbacks().rollback_to(&self.txn, savepoint.mark, self.rules()))?;
         if !self.has_locks() {
             self.leave_tables();
         }
@@ -556,7 +561,7 @@ impl Drop for Transaction {
         }
         // Closing the database has already rolled it back.
         if let Ok(_inside) = self.core.enter() {
-            self.core.engine.txns.rollback(&self.txn);
+            self.core.engine.txns.rollbacks().rollback(&self.txn);
             self.count(M::Rollbacks);
         }
     }

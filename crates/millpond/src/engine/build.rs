@@ -77,8 +77,8 @@ pub(super) fn build(
     let limits = history_limits(opening, &roster);
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
-    let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, purge, undo));
-    txns.locks.set_bytes_most(options.lock_memory_bytes.unwrap_or(txns.limits.locks));
+    let txns = Arc::new(Txns::new(&store, &vfs.clock, recovered, limits, purge, undo));
+    txns.locks.set_bytes_most(options.lock_memory_bytes.unwrap_or(txns.undo_space.lock_bytes()));
     let (pool, unfinished) = (&store.pool, Arc::clone(&txns) as Arc<dyn Unfinished>);
     let root_now = (root_file, root.clone(), options.doublewrite.is_off());
     let capacity = Capacity::new(redo_capacity, target, (tail.end, redo_bytes));

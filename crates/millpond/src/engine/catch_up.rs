@@ -47,7 +47,7 @@ pub(super) fn catch_up(engine: &Engine, opening: &Opening<'_>, from: CatchUp) ->
     let formatted = groups > 0 || root.checkpoint > Lsn::ZERO;
     if formatted {
         let greatest = engine.store.space.load()?;
-        engine.txns.tree_ids.raise_above(greatest);
+        engine.txns.trees.raise_ids_above(greatest);
     } else {
         engine.store.space.format()?;
     }

@@ -45,7 +45,7 @@ impl HistoryKeeping {
     /// Does one step. `nap` is the next sleep.
     pub(super) fn step(&self, nap: &mut Duration) -> Result<Pause> {
         self.heap_trim.iter().for_each(|heap| self.trim_heap(heap));
-        if self.txns.history_step()? {
+        if self.txns.history_keeper().step()? {
             *nap = NAP_BUSY;
             return Ok(Pause::None);
         }
@@ -58,7 +58,7 @@ impl HistoryKeeping {
     /// does this: while memory goes back no writer waits for it, because a writer that finds too
     /// much undo moves it itself.
     fn trim_heap(&self, heap: &Mutex<HeapTrim>) {
-        let in_use = self.txns.past();
+        let in_use = self.txns.history_keeper().past();
         let in_use_bytes = in_use.undo + in_use.status + in_use.locks;
         let now_us = self.clock.now_us();
         let due = heap.lock().sample(now_us, in_use_bytes, in_use.budget).is_some();

@@ -55,11 +55,11 @@ impl Purging {
         if self.replaying.holds_purge() {
             return Ok(Pause::For(NAP));
         }
-        let step = self.txns.background_step(SLICE);
+        let step = self.txns.background().step(SLICE);
         *idle = if matches!(step, Ok(0)) { *idle + 1 } else { 0 };
         if *idle == NAPS_BEFORE_FLUSH {
             *idle = 0;
-            self.txns.flush_for_purge()?;
+            self.txns.background().flush_for_purge()?;
         }
         Ok(if step? == SLICE { Pause::None } else { Pause::For(NAP) })
     }
@@ -68,7 +68,7 @@ impl Purging {
     /// find no space for the undo of what they have left. Gives up after a fifth of a second
     /// without progress.
     pub(super) fn finish_on_full_disk(&self) {
-        let left = || self.txns.left_in_background();
+        let left = || self.txns.background().left();
         let metrics = &self.store.metrics;
         // One transaction may have many rows.
         let done = || metrics.get(M::PurgeRows) + metrics.get(M::RowReverts);
@@ -79,7 +79,7 @@ impl Purging {
             looks = if now == last { looks + 1 } else { 0 };
             last = now;
             // Purge needs the commits durable. A failure poisons, and closing reports it.
-            drop(self.txns.flush_for_purge());
+            drop(self.txns.background().flush_for_purge());
             self.thread.unpark();
             parker.park_for(NAP);
         }

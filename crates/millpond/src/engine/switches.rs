@@ -40,7 +40,7 @@ impl Switches {
     /// Sets how much memory the locks of rows and ranges may take; none: the default.
     pub(crate) fn set_lock_memory(&self, bytes: Option<u64>) -> Result {
         bytes.map_or(Ok(()), check_lock_memory)?;
-        self.txns.locks.set_bytes_most(bytes.unwrap_or(self.txns.limits.locks));
+        self.txns.locks.set_bytes_most(bytes.unwrap_or(self.txns.undo_space.lock_bytes()));
         Ok(())
     }
 

@@ -102,10 +102,7 @@ impl LogBuffer {
     #[inline]
     pub(super) fn reserve_taken(&self, n: usize) -> Option<ReservedRange> {
         let range = self.ring.reserve_spared(n);
-        base::check!(
-            range.is_some() || self.ring.has_spared(n),
-            "the room in the log is gone"
-        );
+        base::check!(range.is_some() || self.ring.has_spared(n), "the room in the log is gone");
         range
     }
 

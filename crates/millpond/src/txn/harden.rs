@@ -1,14 +1,20 @@
 //! Hardening for a checkpoint: copies to the undo files the undo of unfinished transactions that
 //! redo below the checkpoint could have rebuilt, then lists these transactions in the log (INV-16).
 
+use super::bookmark::Bookmark;
 use super::log_record::log_record;
-use super::system::Txns;
+use super::prepared::PreparedList;
+use super::quarantine::Quarantine;
+use super::table_trees::TableTrees;
+use super::undo_space::UndoSpace;
+use super::versions::Versions;
+use crate::checkpoint::Hardened;
 use crate::checkpoint::list::{List, Listed, Stage};
-use crate::checkpoint::{Hardened, UndoFiles, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::TxnState;
 use crate::planted::{Bug, planted};
+use crate::store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{ChunkCopy, Stream, spill};
 use base::{Lsn, TxnId};
@@ -19,11 +25,22 @@ use std::sync::Arc;
 /// About the most undo bytes in one batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-impl Txns {
+/// Hardens undo and lists transactions, with what that needs of a database.
+pub(super) struct Hardener<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    pub(super) undo_space: &'a UndoSpace,
+    pub(super) prepared: &'a PreparedList,
+    pub(super) quarantine: &'a Quarantine,
+    pub(super) trees: &'a TableTrees,
+    pub(super) bookmark: &'a Bookmark,
+}
+
+impl Hardener<'_> {
     /// Returns the stage at which a checkpoint lists a transaction with undo. None: what it left
     /// behind needs no undo after a crash.
     fn stage_of(&self, txn: TxnId, xids: &BTreeMap<TxnId, Vec<u8>>, needs_purge: bool) -> Option<Stage> {
-        match self.status.state(txn) {
+        match self.versions.status.state(txn) {
             // The commit record of a transaction that is deciding lies above the checkpoint, where
             // recovery finds it.
             TxnState::Active | TxnState::Committing => Some(Stage::Active),
@@ -38,9 +55,7 @@ impl Txns {
             TxnState::Settled => None,
         }
     }
-}
 
-impl Txns {
     /// Writes all undo of the streams that is not in the files yet.
     fn to_files<'s>(&self, journal: &mut Journal, streams: impl Iterator<Item = &'s Arc<Stream>>) -> Result {
         let (mut chunks, mut gathered) = (Vec::new(), 0);
@@ -69,20 +84,22 @@ impl Txns {
         self.store.metrics.add(M::UndoHardenedBytes, written);
         Ok(())
     }
-}
 
-impl Unfinished for Txns {
-    fn harden(&self, sequence: u64) -> Result<Hardened> {
+    /// Hardens and lists what a checkpoint with this sequence number needs.
+    pub(super) fn harden(&self, sequence: u64) -> Result<Hardened> {
         let listed = |claimed| !(claimed && planted(Bug::HeldUnlisted));
         let xids = self.prepared.by_txn(listed);
         // The ids are read first: a transaction that begins from here on has all its redo above the
         // checkpoint.
-        let mut list =
-            List { next_txn: self.status.next(), next_tree: self.tree_ids.next(), ..List::default() };
-        let mut journal = self.journal.lock();
+        let mut list = List {
+            next_txn: self.versions.status.next(),
+            next_tree: self.trees.next_id(),
+            ..List::default()
+        };
+        let mut journal = self.undo_space.journal.lock();
         journal.retire()?;
         let mut streams = Vec::new();
-        for stream in self.streams.list() {
+        for stream in self.versions.streams.list() {
             if !stream.is_empty()
                 && let Some(stage) = self.stage_of(stream.owner(), &xids, stream.needs_purge())
             {
@@ -90,8 +107,8 @@ impl Unfinished for Txns {
             }
         }
         let idle = xids.iter().filter(|(txn, _)| {
-            self.status.state(**txn) == TxnState::Prepared
-                && self.streams.get(**txn).is_none_or(|s| s.is_empty())
+            self.versions.status.state(**txn) == TxnState::Prepared
+                && self.versions.streams.get(**txn).is_none_or(|s| s.is_empty())
         });
         for (txn, xid) in idle {
             let stage = Stage::Prepared(xid.clone());
@@ -108,7 +125,7 @@ impl Unfinished for Txns {
             list.txns.push(Listed { txn, stage, hardened: stream.in_files() });
         }
         list.files = journal.sync(&files.into_iter().collect())?;
-        list.history = self.history.list();
+        list.history = self.versions.history.list();
         self.quarantine.list(&mut list.history);
         journal.sync(&list.history.iter().map(|segments| segments.file).collect())?;
         // Until here the streams have kept their files, even if they were purged meanwhile.
@@ -118,7 +135,7 @@ impl Unfinished for Txns {
         }
         drop(journal);
         // A counter's record below the checkpoint was logged before the checkpoint was chosen.
-        list.counters = self.counters.list();
+        list.counters = self.trees.list_counters();
         // So was a bookmark's.
         if !planted(Bug::BookmarkUnlisted) {
             list.bookmark = self.bookmark.get();
@@ -132,14 +149,5 @@ impl Unfinished for Txns {
             hardened.last = lsn;
         }
         Ok(hardened)
-    }
-
-    fn undo_files(&self) -> UndoFiles {
-        let uses = self.journal.lock().uses();
-        UndoFiles { waits: self.quarantine.wants_space(), ..uses }
-    }
-
-    fn root_is_durable(&self) -> Result {
-        self.journal.lock().remove_retired()
     }
 }

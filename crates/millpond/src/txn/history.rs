@@ -3,11 +3,14 @@
 //! files, the oldest snapshot expires. [`pace::history`] decides what is to be done; here it is
 //! done.
 
-use super::system::Txns;
+use super::undo_space::UndoSpace;
+use super::versions::Versions;
 use crate::error::{Error, Result};
-use crate::mvcc::TxnState;
+use crate::lock::LockTable;
+use crate::mvcc::PurgeQueue;
 use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
+use crate::store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
@@ -19,30 +22,34 @@ const WRITE_BYTES: usize = 4 << 20;
 /// Transactions that are taken from the purge queue at once: commits wait for so long.
 const RUN_TXNS: usize = 1024;
 
-impl Txns {
-    /// Called before a transaction adds to its undo: frees memory if that is needed. REQUIRES: no
-    /// latch held.
-    #[inline]
-    pub(super) fn room_for_undo(&self) -> Result {
-        match self.limits.above_threshold(self.streams.bytes()) {
-            0 => Ok(()),
-            above => self.over_threshold(above),
-        }
-    }
+/// Keeps memory and files within the limits, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct HistoryKeeper<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    /// Committed transactions, whose undo can go to history batches.
+    pub(super) purge_queue: &'a PurgeQueue,
+    pub(super) undo_space: &'a UndoSpace,
+    /// Their memory is within the limits too.
+    pub(super) locks: &'a LockTable,
+}
 
+impl HistoryKeeper<'_> {
+    /// Frees memory, as undo is `above` the threshold, bytes, and a transaction will add to it.
+    /// REQUIRES: no latch held.
     #[cold]
-    fn over_threshold(&self, above: u64) -> Result {
-        self.limits.wake_thread();
+    pub(super) fn over_threshold(&self, above: u64) -> Result {
+        self.undo_space.limits.wake_thread();
         // The background thread has an eighth of the budget to get ahead in. A writer that finds it
         // used up does the work itself. The other eighth above the threshold is for what all
         // writers add before they check again.
-        if above <= self.limits.memory / 8 {
+        if above <= self.undo_space.limits.memory / 8 {
             return Ok(());
         }
-        match self.history_step() {
+        match self.step() {
             // Memory exceeds its budget a little before it refuses: an expired snapshot may free
             // enough.
-            Err(Error::DiskFull { .. }) if above <= self.limits.memory => Ok(()),
+            Err(Error::DiskFull { .. }) if above <= self.undo_space.limits.memory => Ok(()),
             other => other.map(drop),
         }
     }
@@ -50,12 +57,12 @@ impl Txns {
     /// Returns the memory of everything that the budget covers, in parts.
     pub(crate) fn past(&self) -> HistorySample {
         HistorySample {
-            budget: self.limits.memory,
-            undo: self.streams.bytes(),
-            status: self.status.bytes() + self.history.memory(),
+            budget: self.undo_space.limits.memory,
+            undo: self.versions.streams.bytes(),
+            status: self.versions.status.bytes() + self.versions.history.memory(),
             locks: self.locks.bytes(),
             files: 0,
-            files_most: self.limits.files,
+            files_most: self.undo_space.limits.files,
             waiting: self.purge_queue.len() as u64,
             held: false,
             cannot_spill: false,
@@ -64,17 +71,17 @@ impl Txns {
 
     /// Checks the limits, and moves undo to files or lets a snapshot expire to keep them. Returns
     /// whether it did. REQUIRES: no latch held.
-    pub(crate) fn history_step(&self) -> Result<bool> {
-        let mut journal = self.journal.lock();
+    pub(crate) fn step(&self) -> Result<bool> {
+        let mut journal = self.undo_space.journal.lock();
         journal.sweep()?;
-        let horizon = self.horizon();
+        let horizon = self.versions.horizon();
         // Undo that a snapshot holds lies at or above the horizon; below the horizon purge is at
         // work.
-        let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
-        let held =
-            oldest.is_some_and(|oldest| oldest >= horizon) && self.history.oldest_left_by_crash().is_none();
+        let oldest = [self.purge_queue.oldest(), self.versions.history.oldest()].into_iter().flatten().min();
+        let held = oldest.is_some_and(|oldest| oldest >= horizon)
+            && self.versions.history.oldest_left_by_crash().is_none();
         let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
-        self.limits.set_threshold(&sample);
+        self.undo_space.limits.set_threshold(&sample);
         let HistoryPlan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;
         let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
@@ -85,10 +92,10 @@ impl Txns {
             Err(_) => Step::Failed,
         };
         let (end, durable) = (self.store.log.reserved_lsn(), self.store.log.durable_lsn());
-        let cannot_spill = self.limits.count_step(step, end.0, durable.0);
+        let cannot_spill = self.undo_space.limits.count_step(step, end.0, durable.0);
         let after = HistorySample { files: journal.bytes_in_use(), held, cannot_spill, ..self.past() };
         let expire = plan(&after).expire_oldest;
-        if expire && oldest.is_some_and(|oldest| self.snapshots.expire_oldest(oldest)) {
+        if expire && oldest.is_some_and(|oldest| self.versions.expire_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
             return moved.map(|_| true);
         }
@@ -130,7 +137,7 @@ impl Txns {
     /// Takes from the purge queue what can go to history batches: the oldest that purge may not
     /// touch yet, or `all` that are durable.
     fn next_run(&self, all: bool) -> Vec<(Lsn, EndedTxn)> {
-        let from = if all { Lsn::ZERO } else { self.horizon() };
+        let from = if all { Lsn::ZERO } else { self.versions.horizon() };
         let durable = self.store.log.durable_lsn();
         let (mut txns, mut bytes) = (0, 0);
         self.purge_queue.take_run(from, durable, |ended| {
@@ -150,7 +157,7 @@ impl Txns {
     fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, EndedTxn)>) -> Result<(u64, u64)> {
         // They were durable before the reservation point is read. So no snapshot that is drawn
         // after this look lies below them.
-        let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
+        let (mut cuts, below) = self.versions.snapshot_cuts();
         if planted(Bug::SealedAcross) {
             cuts.clear();
         }
@@ -186,7 +193,7 @@ impl Txns {
             group
         });
         match journal.append_history_batches(groups) {
-            Ok(segments) => self.history.insert(segments),
+            Ok(segments) => self.versions.history.insert(segments),
             Err(error) => {
                 for BatchMember { txn, lsn, stream, .. } in members {
                     self.purge_queue.put_back(lsn, EndedTxn { txn, stream, committed: true });
@@ -198,10 +205,9 @@ impl Txns {
         // A reader that did not find one of them in the other places finds it in the history
         // batches.
         for member in &members {
-            self.status.set(member.txn, TxnState::Settled);
-            self.streams.remove(member.txn);
+            self.versions.settle(member.txn);
         }
-        let freed = self.streams.give_back(members.into_iter().map(|member| member.stream));
+        let freed = self.versions.streams.give_back(members.into_iter().map(|member| member.stream));
         self.store.metrics.add(M::UndoSpilledBytes, bytes as u64);
         Ok((count as u64, freed))
     }
@@ -213,17 +219,17 @@ impl Txns {
         let seeing = |lsn: Lsn| cuts.partition_point(|cut| *cut <= lsn);
         let apart = |first: Lsn, last: Lsn| seeing(first) != seeing(last) && !planted(Bug::PassedAcross);
         let mut damage = None;
-        self.history.add_shortcuts(self.horizon(), apart, |note| {
+        self.versions.history.add_shortcuts(self.versions.horizon(), apart, |note| {
             for BatchMember { lsn, stream, .. } in members {
                 damage = damage.or(stream.each(|at, record| note(*lsn, at, record)).err());
             }
         });
-        damage.map_or(Ok(()), |damage| Err(self.undo_damage(damage)))
+        damage.map_or(Ok(()), |damage| Err(self.versions.undo_damage(damage)))
     }
 
     /// Writes undo of the largest streams to files, see [`spill::spill`].
     fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result<u64> {
-        spill::spill(&self.streams, journal, bytes, tail, &mut |written| {
+        spill::spill(&self.versions.streams, journal, bytes, tail, &mut |written| {
             self.store.metrics.add(M::UndoHardenedBytes, written);
             self.store.metrics.add(M::UndoSpilledBytes, written);
         })

@@ -6,24 +6,35 @@
 //! absent before, which is true of every row. So a load of any length has undo for its long values
 //! alone. It is never undone row by row: the tree is removed as a whole.
 
-use super::system::{Txn, Txns};
+use super::transaction::Txn;
+use super::versions::Versions;
 use super::write::refuse_long;
 use crate::btree::{BulkBuilder, BulkSink, Tree, write_chain};
 use crate::error::{Error, Result};
+use crate::lock::LockTable;
 use crate::mtr::Mtr;
 use crate::page::node::{OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp};
 use crate::page::{inline_limit, max_key};
+use crate::store::Store;
 use crate::undo::UndoEntry;
 use base::TreeId;
 
-impl Txns {
+/// Loads new trees, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct Loads<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    pub(super) locks: &'a LockTable,
+}
+
+impl Loads<'_> {
     /// Makes a tree and begins to fill it. If this or the load fails, the caller releases the
     /// extents of `id`. REQUIRES: no latch held; the transaction has changed nothing yet.
     pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<BulkBuilder> {
-        let store = &self.store;
+        let store = self.store;
         let tree = Tree::create(store, id)?;
-        let stream = self.stream_of(txn)?;
+        let stream = txn.stream_or_begin(self.versions, self.locks)?;
         let version = Version { txn: stream.owner(), undo_at: stream.end() };
         let root = store.pool.fetch(tree.root)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool)?;
@@ -45,7 +56,7 @@ impl Txns {
         value: &[u8],
         sink: &dyn BulkSink,
     ) -> Result {
-        let store = &self.store;
+        let store = self.store;
         let page_bytes = store.pool.page_bytes();
         let max = max_key(page_bytes);
         if key.len() > max {
@@ -56,7 +67,7 @@ impl Txns {
         }
         let tree = bulk.tree().id;
         refuse_long(value.len())?;
-        let stream = self.stream_of(txn)?;
+        let stream = txn.stream_or_begin(self.versions, self.locks)?;
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(UndoEntry::Chain { tree, head });
             Version { txn: stream.owner(), undo_at }

@@ -1,17 +1,24 @@
 //! Locking reads of one row, and the check for conflicts: whether another transaction holds a row
 //! that a transaction wants to lock or change.
 
-use super::read::Value;
-use super::system::{Rules, Txn, Txns, denied};
+use super::admission::UndoAdmission;
+use super::lock_wait::{LockWaits, denied};
+use super::read::{Reader, Value};
+use super::revert::Reverter;
+use super::rules::Rules;
+use super::transaction::Txn;
+use super::trees::Trees;
+use super::versions::Versions;
 use crate::btree::Tree;
 use crate::error::{Error, Result};
-use crate::lock::{Denied, Enqueued, KeyState, Mode, RowRequest, Ticket, Writer};
-use crate::mvcc::SeenVersion;
-use crate::mvcc::TxnState;
+use crate::lock::{Denied, Enqueued, KeyState, LockTable, Mode, Owner, RowRequest, Ticket, Writer};
 use crate::mvcc::visible::WriterState;
+use crate::mvcc::{SeenVersion, TxnState, View};
 use crate::page::node::{DELETED, Leaf, Row};
+use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::{Lsn, TxnId};
+use std::sync::Arc;
 
 /// The result of locking a row.
 #[derive(Debug)]
@@ -24,7 +31,8 @@ pub(crate) enum Locked {
     Skipped,
 }
 
-/// Why a row cannot be locked yet, found under its leaf's latch. [`Txns::wait_out`] resolves it.
+/// Why a row cannot be locked yet, found under its leaf's latch. [`RowLocks::wait_out`] resolves
+/// it.
 pub(super) enum Conflict<'t> {
     /// Another transaction holds it: wait, then look again.
     Wait(Ticket<'t>),
@@ -57,7 +65,34 @@ pub(super) fn conflict_of(outcome: Result<Enqueued<'_>, Denied>) -> Result<Optio
     }
 }
 
-impl Txns {
+/// Locks rows, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct RowLocks<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    pub(super) locks: &'a LockTable,
+    pub(super) waits: &'a LockWaits,
+    /// To revert rows that have aborted versions.
+    pub(super) trees: &'a Trees,
+    pub(super) admission: &'a dyn UndoAdmission,
+}
+
+impl RowLocks<'_> {
+    /// Returns the owner of the transaction's locks; gives the transaction its id.
+    #[inline]
+    pub(super) fn owner<'t>(&self, txn: &'t Txn) -> &'t Arc<Owner> {
+        txn.owner_or_begin(self.versions, self.locks)
+    }
+
+    pub(super) fn reverter(&self) -> Reverter<'_> {
+        let RowLocks { store, versions, locks, trees, admission, .. } = *self;
+        Reverter { store, versions, locks, trees, admission }
+    }
+
+    pub(super) fn reader<'v>(&'v self, txn: &'v Txn, view: View<'v>) -> Reader<'v> {
+        Reader { store: self.store, versions: self.versions, txn, view }
+    }
+
     /// Checks the newest version of a row that the transaction wants to lock or change. Returns
     /// none if there is no conflict. If the writer is still active, adds its lock to the queue
     /// (*materialises* the implicit lock) and queues behind it. REQUIRES: the row's leaf is
@@ -75,7 +110,7 @@ impl Txns {
             return Err(Error::WriteConflict);
         }
         let owner = self.owner(txn);
-        let view = self.view(base::Lsn::MAX, owner.txn());
+        let view = self.versions.view(Lsn::MAX, owner.txn());
         match view.writer_state(newest, rules.conflicts_after, rules.sees()) {
             WriterState::Free(commit) => {
                 txn.note_seen(commit);
@@ -85,7 +120,8 @@ impl Txns {
             WriterState::Aborted => Ok(Some(Conflict::Revert)),
             WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
             WriterState::Locked => {
-                let active = || matches!(self.status.state(newest), TxnState::Active | TxnState::Prepared);
+                let active =
+                    || matches!(self.versions.status.state(newest), TxnState::Active | TxnState::Prepared);
                 let request = RowRequest { tree: tree.id, key, mode, wait: rules.wait };
                 match self.locks.wait_for_writer(owner, newest, request, active) {
                     Ok(Writer::Gone) => Ok(Some(Conflict::Retry)),
@@ -96,9 +132,9 @@ impl Txns {
         }
     }
 
-    /// As [`Txns::check_conflict`], for a transaction that changes nothing if there is no row. A
-    /// row that came and went after the snapshot is no conflict: the snapshot sees none, and there
-    /// is none. REQUIRES: the row's leaf is latched.
+    /// As [`RowLocks::check_conflict`], for a transaction that changes nothing if there is no row.
+    /// A row that came and went after the snapshot is no conflict: the snapshot sees none, and
+    /// there is none. REQUIRES: the row's leaf is latched.
     pub(super) fn check_found(
         &self,
         txn: &Txn,
@@ -123,9 +159,12 @@ impl Txns {
         if txn.unseen.borrow().as_ref().is_some_and(|(t, k, w)| (*t, &k[..], *w) == (tree.id, key, writer)) {
             return unseen();
         }
-        let view = self.view(snapshot, self.owner(txn).txn());
+        let view = self.versions.view(snapshot, self.owner(txn).txn());
         let seen = view.see(row, &mut Vec::new(), HeldPiece::NONE);
-        match self.check_not_expired(snapshot, seen.map_err(|damage| self.damage(tree, damage)))? {
+        match self
+            .versions
+            .check_not_expired(snapshot, seen.map_err(|damage| self.versions.damage(tree, damage)))?
+        {
             SeenVersion::Deleted(_) | SeenVersion::Absent(_) => unseen(),
             SeenVersion::Newest(_) | SeenVersion::Older { .. } => checked,
             SeenVersion::Away(_) => Ok(Some(Conflict::Unjudged(Tombstone { writer, snapshot }))),
@@ -135,8 +174,9 @@ impl Txns {
     /// Notes that the transaction's snapshot sees nothing of a row that was deleted after it. Fails
     /// with a write conflict if it sees a row. REQUIRES: no latch held.
     fn judge_tombstone(&self, txn: &Txn, tree: Tree, key: &[u8], mark: Tombstone) -> Result {
-        let view = self.view(mark.snapshot, self.owner(txn).txn());
-        let seen = self.check_not_expired(mark.snapshot, self.read_row(txn, view, tree, key))?;
+        let view = self.versions.view(mark.snapshot, self.owner(txn).txn());
+        let seen =
+            self.versions.check_not_expired(mark.snapshot, self.reader(txn, view).read_row(tree, key))?;
         if seen.is_some() {
             return Err(Error::WriteConflict);
         }
@@ -159,8 +199,8 @@ impl Txns {
                 base::sync::point();
                 Ok(())
             }
-            Conflict::Wait(ticket) => self.timed(txn, || ticket.wait_unless(txn.cancel_flag())),
-            Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
+            Conflict::Wait(ticket) => self.waits.timed(txn, || ticket.wait_unless(txn.cancel_flag())),
+            Conflict::Revert => self.reverter().revert_aborted_row(tree.id, key, held),
             Conflict::Unjudged(mark) => self.judge_tombstone(txn, tree, key, mark),
             Conflict::Skip => unreachable!("a row that is skipped is not waited for"),
         }
@@ -178,7 +218,7 @@ impl Txns {
     ) -> Result<Locked> {
         let (owner, mut held) = (self.owner(txn), HeldPiece::default());
         loop {
-            let page = tree.leaf_read_cached(&self.store, txn.leaf_cache.get(tree, key), key)?;
+            let page = tree.leaf_read_cached(self.store, txn.leaf_cache.get(tree, key), key)?;
             txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
@@ -202,11 +242,11 @@ impl Txns {
             }
             let locked = match row {
                 Some(row) if row.flags & DELETED == 0 => {
-                    Locked::Present(Value::of(&self.store, row.flags, row.value)?)
+                    Locked::Present(Value::of(self.store, row.flags, row.value)?)
                 }
                 _ => Locked::Absent,
             };
-            return self.check_rules_not_expired(rules, Ok(locked));
+            return self.versions.check_rules_not_expired(rules, Ok(locked));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::locking_scan::LockingScan;
 use super::read::{FoundRow, after};
 use super::scan::ScanRange;
-use super::system::Txn;
+use super::transaction::Txn;
 use crate::btree::{LeafPlace, LeafReads, Tree};
 use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::Result;

@@ -2,13 +2,15 @@
 //! state, and the next-key (range) locks of a serializable transaction, which keep rows from coming
 //! and going in the range.
 
-use super::lock::{Conflict, conflict_of};
+use super::lock::{Conflict, RowLocks, conflict_of};
 use super::lock_cursor::LockCursor;
+use super::lock_wait::denied;
 use super::locking_scan::LockingScan;
 use super::marks::Marks;
 use super::read::{FoundRow, Value, after};
+use super::rules::Rules;
 use super::scan::{Next, ScanRange};
-use super::system::{Rules, Txn, Txns, denied};
+use super::transaction::Txn;
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
@@ -45,19 +47,10 @@ enum Then<'t> {
     Yield(Vec<u8>),
 }
 
-impl Txns {
-    /// Adds a delete mark that a locking scan has seen to be committed. REQUIRES: the leaf is
-    /// latched.
-    fn note_locked_mark(&self, cursor: &LockCursor<'_>, leaf: Leaf<'_>, marks: &mut Marks, slot: u16) {
-        // The transaction waits until everything that it was shown is durable. The mark's commit is
-        // part of that.
-        let newest = Some(cursor.txn.seen.get()).filter(|seen| *seen > Lsn::ZERO);
-        self.note_mark(cursor.tree, leaf, marks, slot, newest, || self.store.log.reserved_lsn());
-    }
-
+impl RowLocks<'_> {
     /// Waits until the writers of the range have passed. REQUIRES: no latch held.
     fn wait_for_writers(&self, txn: &Txn, writers: WriterWait<'_>, since: &mut ScanStart) -> Result {
-        self.timed(txn, || writers.wait(since, txn.cancel_flag()))
+        self.waits.timed(txn, || writers.wait(since, txn.cancel_flag()))
     }
 
     /// Returns the wait of a scan that begins to lock ranges for the writers that go first.
@@ -120,7 +113,7 @@ impl Txns {
             Some(Conflict::Skip) => LockedRow::Skipped,
             Some(conflict) => LockedRow::Blocked(conflict),
             None if gone => LockedRow::Deleted { own: row.version.txn == owner.txn() },
-            None => LockedRow::Row { value: Value::of(&self.store, row.flags, row.value)?, by_range },
+            None => LockedRow::Row { value: Value::of(self.store, row.flags, row.value)?, by_range },
         })
     }
 
@@ -128,8 +121,8 @@ impl Txns {
     fn skip_cleared(&self, cursor: &mut LockCursor<'_>) -> bool {
         let (tree, sees) = (cursor.tree.id, cursor.sees());
         let cleared = match (cursor.how.backward, cursor.to()) {
-            (false, _) => self.cleared.behind(tree, &cursor.from, sees),
-            (true, Some(to)) => self.cleared.before(tree, to, sees),
+            (false, _) => self.versions.cleared.behind(tree, &cursor.from, sees),
+            (true, Some(to)) => self.versions.cleared.before(tree, to, sees),
             (true, None) => None,
         };
         let Some((boundary, newest)) = cleared else { return false };
@@ -146,7 +139,7 @@ impl Txns {
         cursor: &mut LockCursor<'_>,
         leaf: Leaf<'_>,
         since: ScanStart,
-        marks: &mut Marks,
+        marks: &mut Marks<'_>,
         out: &mut Vec<FoundRow>,
     ) -> Result<(Option<Vec<u8>>, Then<'_>)> {
         let LockingScan { backward, max, locks, rules, .. } = cursor.how;
@@ -175,7 +168,12 @@ impl Txns {
                 }
                 LockedRow::Skipped => cursor.leave_out(),
                 LockedRow::Deleted { own: true } => {}
-                LockedRow::Deleted { own: false } => self.note_locked_mark(cursor, leaf, marks, slot),
+                LockedRow::Deleted { own: false } => {
+                    // The transaction waits until everything that it was shown is durable. The
+                    // mark's commit is part of that.
+                    let newest = Some(cursor.txn.seen.get()).filter(|seen| *seen > Lsn::ZERO);
+                    marks.add(leaf, slot, newest, || self.store.log.reserved_lsn());
+                }
                 LockedRow::Row { value, by_range } => {
                     if by_range && !locks.range {
                         let row = cursor.range_row(&key);
@@ -222,8 +220,9 @@ impl Txns {
             if !locks_range && self.skip_cleared(&mut cursor) {
                 return Ok(Next::End);
             }
-            let page = cursor.leaf(&self.store, ahead)?;
-            let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
+            let page = cursor.leaf(self.store, ahead)?;
+            let leaf = Leaf::new(&page);
+            let mut marks = Marks::of(self.store, self.versions, cursor.tree);
             if let Some(writers) = self.writers_before(&cursor, leaf, since)? {
                 drop(page);
                 self.wait_for_writers(txn, writers, since)?;
@@ -237,7 +236,7 @@ impl Txns {
                 }
                 None => None,
             };
-            self.note_marks(cursor.tree, leaf, &marks, || self.store.log.reserved_lsn());
+            marks.note(leaf, || self.store.log.reserved_lsn());
             cursor.keep_guess(&page, end.as_deref());
             drop(page);
             if let Some(key) = stopped {
@@ -277,10 +276,11 @@ impl Txns {
     /// Returns the value of a row as it was last committed, or as the transaction has changed it.
     /// REQUIRES: no latch held.
     fn last_committed(&self, txn: &Txn, tree: Tree, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let snapshot = self.draw_snapshot();
-        let read = self.read_row(txn, self.view(snapshot.lsn(), txn.id()), tree, key);
-        let load = |value: Value| value.load(&self.store, FetchHint::Normal);
+        let snapshot = self.versions.draw_snapshot();
+        let view = self.versions.view(snapshot.lsn(), txn.id());
+        let read = self.reader(txn, view).read_row(tree, key);
+        let load = |value: Value| value.load(self.store, FetchHint::Normal);
         let value = read.and_then(|value| value.map(load).transpose());
-        self.check_not_expired(snapshot.lsn(), value)
+        self.versions.check_not_expired(snapshot.lsn(), value)
     }
 }

@@ -1,6 +1,6 @@
 //! [`LockingScan`]: how a locking scan reads a range, and the locks that it leaves.
 
-use super::system::Rules;
+use super::rules::Rules;
 use crate::lock::Mode;
 use crate::planted::{Bug, planted};
 

@@ -7,36 +7,31 @@
 //! without own changes, and the *present* view, the newest committed versions and the own ones
 //! ([`crate::db::IndexCursor`]).
 
-use super::system::{Txn, Txns};
+use super::transaction::Txn;
+use super::versions::Versions;
 use crate::btree::Tree;
 use crate::error::Result;
 use crate::mvcc::visible::WriterState;
 use crate::page::node::{Leaf, SETTLED};
+use crate::store::Store;
 use base::{Lsn, TxnId};
 
-impl Txns {
-    /// Remembers that the transaction overtakes its snapshot in a tree, if `newest`, the writer of
-    /// the version that it is about to replace, committed at or above that snapshot.
-    #[cold]
-    pub(super) fn note_if_overtaken(&self, txn: &Txn, tree: Tree, newest: TxnId, snapshot: Lsn) {
-        let view = self.view(snapshot, txn.id());
-        if view.writer_state(newest, Some(snapshot), snapshot) == WriterState::Conflict {
-            txn.snapshot.note_overtaken(tree.id);
-        }
+/// Remembers that the transaction overtakes its snapshot in a tree, if `newest`, the writer of the
+/// version that it is about to replace, committed at or above that snapshot.
+#[cold]
+pub(super) fn note_if_overtaken(versions: &Versions, txn: &Txn, tree: Tree, newest: TxnId, snapshot: Lsn) {
+    let view = versions.view(snapshot, txn.id());
+    if view.writer_state(newest, Some(snapshot), snapshot) == WriterState::Conflict {
+        txn.snapshot.note_overtaken(tree.id);
     }
+}
 
-    /// Returns the snapshot LSN of the present view.
-    pub(crate) fn present_lsn_of(&self, txn: &Txn) -> Lsn {
-        txn.snapshot.present_lsn(|| self.draw_snapshot())
-    }
-
-    /// Tells whether the newest version of a row, or its delete mark, is the transaction's own.
-    /// REQUIRES: no latch held.
-    pub(crate) fn is_own(&self, txn: &Txn, tree: Tree, key: &[u8]) -> Result<bool> {
-        let page = tree.leaf_read(&self.store, key)?;
-        let leaf = Leaf::new(&page);
-        let Ok(slot) = leaf.search(key) else { return Ok(false) };
-        let row = leaf.row(slot);
-        Ok(row.flags & SETTLED == 0 && row.version.txn == txn.id() && txn.id() != TxnId::NONE)
-    }
+/// Tells whether the newest version of a row, or its delete mark, is the transaction's own.
+/// REQUIRES: no latch held.
+pub(crate) fn is_own(store: &Store, txn: &Txn, tree: Tree, key: &[u8]) -> Result<bool> {
+    let page = tree.leaf_read(store, key)?;
+    let leaf = Leaf::new(&page);
+    let Ok(slot) = leaf.search(key) else { return Ok(false) };
+    let row = leaf.row(slot);
+    Ok(row.flags & SETTLED == 0 && row.version.txn == txn.id() && txn.id() != TxnId::NONE)
 }

@@ -5,18 +5,21 @@
 //! decides it, and the session does so without a look at the list. For its commit record the log
 //! keeps room, so this commit waits for nothing and cannot fail.
 
+use super::commit::Commits;
 use super::decided::OnRecord;
+use super::lock_wait::LockWaits;
 use super::log_record::log_record;
-use super::prepared::Prepared;
-use super::system::{Txn, Txns};
+use super::prepared::{Prepared, PreparedList};
+use super::rollback::Rollbacks;
+use super::transaction::Txn;
 use crate::error::{Error, Result};
 use crate::lock::{Owner, Using, Wait};
 use crate::log::group::Record;
 use crate::log::{KeptRoom, Room};
 use crate::mvcc::TxnState;
 use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry};
-use base::{Lsn, TreeId};
-use std::collections::BTreeSet;
+use base::{Lsn, TreeId, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The longest xid of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
@@ -32,19 +35,28 @@ fn tree_of(entry: &UndoEntry<'_>) -> Option<TreeId> {
     }
 }
 
-impl Txns {
+/// Prepares transactions and decides prepared ones.
+#[derive(Clone, Copy)]
+pub(crate) struct TwoPhase<'a> {
+    pub(super) commits: Commits<'a>,
+    pub(super) rollbacks: Rollbacks<'a>,
+    pub(super) prepared: &'a PreparedList,
+    pub(super) waits: &'a LockWaits,
+}
+
+impl TwoPhase<'_> {
     /// Prepares: leaves the transaction's end to the coordinator that names `xid`, also after a
     /// crash. The caller makes the returned LSN durable. If it is `held`, only its session can end
-    /// it until [`Txns::leave_prepared`].
+    /// it until [`TwoPhase::leave_prepared`].
     pub(crate) fn prepare(&self, txn: &Txn, xid: &[u8], held: bool) -> Result<Lsn> {
         if xid.is_empty() || xid.len() > XID_BYTES_MAX {
             let len = xid.len();
             return Err(Error::Misuse(format!("an xid of {len} bytes: 1 to {XID_BYTES_MAX} are allowed")));
         }
-        self.store.log.make_room()?;
-        let owner = self.owner(txn);
+        self.commits.log.make_room()?;
+        let owner = self.commits.owner(txn);
         self.prepared.add(xid, || {
-            self.status.set(owner.txn(), TxnState::Prepared);
+            self.commits.versions.status.set(owner.txn(), TxnState::Prepared);
             if !held {
                 owner.hide();
             }
@@ -55,23 +67,23 @@ impl Txns {
                 tables: Vec::new(),
             }
         })?;
-        Ok(log_record(&self.store.log, &Record::Prepare { txn: owner.txn(), xid }, |_| {}))
+        Ok(log_record(self.commits.log, &Record::Prepare { txn: owner.txn(), xid }, |_| {}))
     }
 
     /// Keeps room in the log for the commit record of a held transaction. From here on readers wait
     /// only for commits that no coordinator has on record.
     pub(crate) fn keep_commit_room(&self) -> Result<KeptRoom> {
-        let room = self.store.log.keep_room()?;
-        self.decided.count(|| self.store.log.reserved_lsn());
+        let room = self.commits.log.keep_room()?;
+        self.commits.decided.count(|| self.commits.log.reserved_lsn());
         Ok(room)
     }
 
     /// Returns up to where the log must be durable for a transaction that a coordinator may repeat
     /// after a crash: it may have read or changed what only the log knows. `None`: nothing.
     pub(crate) fn needed_by_repeatable(&self) -> Option<Lsn> {
-        let last = Lsn(self.store.log.reserved_lsn().0.saturating_sub(1));
-        let needed = self.decided.needed(last);
-        (self.store.log.durable_lsn() <= needed).then_some(needed)
+        let last = Lsn(self.commits.log.reserved_lsn().0.saturating_sub(1));
+        let needed = self.commits.decided.needed(last);
+        (self.commits.log.durable_lsn() <= needed).then_some(needed)
     }
 
     /// Lets any thread decide a transaction that a session has held. It goes on to use the tables.
@@ -89,33 +101,39 @@ impl Txns {
         mark: Option<&[u8]>,
         room: &KeptRoom,
     ) -> Lsn {
-        let owner = self.owner(txn);
+        let owner = self.commits.owner(txn);
         let stream = self.stream_of_prepared(owner, txn.stream());
-        let lsn = self.decide(owner, &stream, on_record, mark, Room::Kept(room));
+        let lsn = self.commits.decide(owner, &stream, on_record, mark, Room::Kept(room));
         self.prepared.remove(xid);
         lsn
     }
 
     /// Rolls a held transaction back. Returns the LSN of the record, which is not durable yet.
     pub(crate) fn rollback_held(&self, txn: &Txn, xid: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
-        let lsn = self.abort_prepared(self.owner(txn), txn.stream());
+        self.commits.log.make_room()?;
+        let lsn = self.abort_prepared(self.commits.owner(txn), txn.stream());
         self.prepared.remove(xid);
         Ok(lsn)
     }
 
     fn stream_of_prepared(&self, owner: &Owner, stream: Option<&Arc<Stream>>) -> Arc<Stream> {
-        stream.cloned().unwrap_or_else(|| self.streams.begin(owner.txn()))
+        stream.cloned().unwrap_or_else(|| self.commits.versions.streams.begin(owner.txn()))
     }
 
     fn abort_prepared(&self, owner: &Owner, stream: Option<&Arc<Stream>>) -> Lsn {
         // A checkpoint above this record must not list the transaction as prepared, because its
         // rows are about to be reverted. So its state changes before the record can be found.
         let txn = owner.txn();
-        let lsn =
-            log_record(&self.store.log, &Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
-        self.end_aborted(owner, stream);
+        let lsn = log_record(self.commits.log, &Record::Abort { txn }, |_| {
+            self.commits.versions.status.set(txn, TxnState::Aborted);
+        });
+        self.rollbacks.end_aborted(owner, stream);
         lsn
+    }
+
+    /// Returns the xids of all prepared transactions, by their ids.
+    pub(crate) fn prepared_ids(&self) -> BTreeMap<TxnId, Vec<u8>> {
+        self.prepared.by_txn(|_claimed| true)
     }
 
     /// Returns the xids of all prepared transactions, sorted.
@@ -125,17 +143,17 @@ impl Txns {
 
     /// Commits a prepared transaction. The caller makes the returned LSN durable.
     pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
-        let room = Room::Lent(self.store.log.credit()?);
+        let room = Room::Lent(self.commits.log.credit()?);
         let found = self.prepared.claim(xid)?;
         let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
-        let lsn = self.decide(&found.owner, &stream, OnRecord::Nowhere, None, room);
+        let lsn = self.commits.decide(&found.owner, &stream, OnRecord::Nowhere, None, room);
         self.prepared.remove(xid);
         Ok(lsn)
     }
 
     /// Rolls a prepared transaction back. The caller makes the returned LSN durable.
     pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
-        self.store.log.make_room()?;
+        self.commits.log.make_room()?;
         let found = self.prepared.claim(xid)?;
         let lsn = self.abort_prepared(&found.owner, found.stream.as_ref());
         self.prepared.remove(xid);
@@ -148,7 +166,7 @@ impl Txns {
     pub(crate) fn lock_tables_of_prepared(&self) -> Result {
         for (owner, stream) in self.prepared.owners() {
             for tree in stream.iter().flat_map(|stream| self.trees_of(stream)) {
-                self.await_lock(self.locks.share_table(&owner, tree, Wait::NoWait))?;
+                self.waits.await_lock(self.commits.locks.share_table(&owner, tree, Wait::NoWait))?;
             }
         }
         Ok(())
@@ -163,7 +181,7 @@ impl Txns {
                     trees.extend(tree);
                     at = next;
                 }
-                Ok(UndoAccess::Away(piece)) if self.fetched.fetch(&piece, &mut held).is_ok() => {}
+                Ok(UndoAccess::Away(piece)) if self.commits.versions.fetch(&piece, &mut held).is_ok() => {}
                 Ok(UndoAccess::Away(_)) | Err(_) => break,
             }
         }

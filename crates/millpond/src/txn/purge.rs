@@ -1,166 +1,59 @@
 //! Purge: removes what no reader can see any more: delete marks, replaced long values, undo.
 //! (PostgreSQL: vacuum.)
 
-use super::admission::UndoWait;
+use super::admission::{UndoAdmission, UndoWait};
+use super::chain_heads::read_chain_heads;
+use super::ended::{Ended, PURGED_TOGETHER};
 use super::log_record::log_record;
-use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
+use super::purge_work::{PurgeWork, work_of};
+use super::quarantine::SkippedRecords;
 use super::revert::RECORD_REDO;
-use super::system::Txns;
+use super::trees::Trees;
+use super::versions::Versions;
 use crate::btree::{OldChain, is_small};
 use crate::buffer::PageImages;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
-use crate::mvcc::TxnState;
-use crate::mvcc::purge::{EndedTxn, PurgeDue};
-use crate::page::node::{DELETED, Leaf, OVERFLOW};
+use crate::mvcc::purge::EndedTxn;
+use crate::page::node::{DELETED, Leaf};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::undo::{
-    HeldPiece, HistoryBatch, HistoryBatchRange, PurgeItem, Stream, ToPurge, UndoAccess, UndoEntry,
-};
-use base::sync::atomic::Ordering;
+use crate::store::Store;
+use crate::undo::{HeldPiece, HistoryBatch, HistoryBatchRange, Stream, ToPurge, UndoAccess};
 use base::{Lsn, TreeId, TxnId};
-use metrics::{M, SyncReason};
-use std::sync::Arc;
-
-/// How many transactions one record reports as purged. If the engine stops before a record is full,
-/// its transactions are purged once more, which changes nothing.
-const PURGED_TOGETHER: usize = 64;
+use metrics::M;
 
 /// Transactions of a history batch whose long values are looked at together.
 const READ_TOGETHER: usize = 64;
 
-/// The work for one record, copied out of the undo so that nothing is held while it is done.
-pub(super) struct PurgeWork {
-    pub(super) tree: TreeId,
-    /// The key of a row that may be a delete mark.
-    mark: Option<Vec<u8>>,
-    /// A long value that was replaced.
-    pub(super) chain: Option<ChainRef>,
-}
-
 /// What the purge of several transactions has in common.
-struct PurgeRun {
+pub(super) struct PurgeRun {
     horizon: Lsn,
     /// First pages of long values that it frees, as far as they were read.
     heads: PageImages,
 }
 
-impl Txns {
-    /// Returns the LSNs below which ended transactions are due for purge now.
-    fn due(&self) -> PurgeDue {
-        if planted(Bug::PurgedEarly) {
-            return PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
-        }
-        // A settled transaction is never asked whether it is durable. So its commit must be
-        // durable.
-        let due = PurgeDue { seen: self.horizon(), durable: self.store.log.durable_lsn() };
-        self.known_due.fetch_max(due.seen.min(due.durable).0, Ordering::AcqRel);
-        due
+/// Purges transactions, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(super) struct Purger<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    pub(super) trees: &'a Trees,
+    pub(super) admission: &'a dyn UndoAdmission,
+    /// Counts those that are purged.
+    pub(super) ended: &'a Ended,
+}
+
+impl Purger<'_> {
+    /// Begins the purges of `streams`. All snapshots see what lies below `horizon`.
+    pub(super) fn begin_run<'s>(&self, horizon: Lsn, streams: impl Iterator<Item = &'s Stream>) -> PurgeRun {
+        PurgeRun { horizon, heads: read_chain_heads(self.store, self.trees, streams) }
     }
 
-    /// Forgets transactions of which nothing is left but memory.
-    pub(super) fn forget(&self, ended: impl IntoIterator<Item = EndedTxn>) {
-        for ended in ended {
-            self.status.set(ended.txn, TxnState::Settled);
-            self.streams.remove(ended.txn);
-            self.streams.give_back_here(ended.stream);
-        }
-    }
-
-    /// Does a slice of background work: reverts one aborted transaction, or purges up to `max`
-    /// ended ones. Returns how many were done; `max` if there is more to do.
-    pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
-        self.in_step.store(true, Ordering::Release);
-        let done = self.do_step(max);
-        self.in_step.store(false, Ordering::Release);
-        done
-    }
-
-    fn do_step(&self, max: usize) -> Result<usize> {
-        if self.try_again()? || self.revert_next(UndoWait::Unlimited)? {
-            return Ok(max);
-        }
-        let due = self.due();
-        let horizon = due.seen.min(due.durable);
-        if self.purge_left(horizon)? || self.purge_history_batch(due.seen, horizon)? {
-            return Ok(max);
-        }
-        let next = self.purge_queue.next_with_work(due, max);
-        let run = PurgeRun { horizon, heads: self.read_chain_heads(next.iter().map(|stream| &**stream)) };
-        drop(next);
-        for done in 0..max {
-            let Some((lsn, ended)) = self.purge_queue.take(due) else {
-                self.forget_cleared(horizon);
-                return Ok(done);
-            };
-            match self.purge(&ended, &run) {
-                Ok(()) => drop(self.streams.give_back([ended.stream])),
-                Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                    if !self.quarantine_task(QuarantineTask::Purge(ended.clone()), error) {
-                        self.forget_unpurged(&ended);
-                    }
-                }
-                Err(error) => {
-                    self.purge_queue.put_back(lsn, ended);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(max)
-    }
-
-    /// Tries a task of the quarantine again, if the pause of one is over. Returns whether it tried
-    /// one.
-    fn try_again(&self) -> Result<bool> {
-        let Some((id, mut task)) = self.quarantine.due(self.vfs.clock.now_us()) else { return Ok(false) };
-        let due = self.due();
-        let horizon = due.seen.min(due.durable);
-        let done = match &mut task {
-            QuarantineTask::Revert(job) => {
-                let done = self.finish_abort(job, UndoWait::AsRetry, true);
-                done.map(|_| self.reverts.is_reverted(&job.stream))
-            }
-            QuarantineTask::Purge(ended) => {
-                self.purge(ended, &PurgeRun { horizon, heads: PageImages::default() })
-            }
-            QuarantineTask::HistoryBatch(segment) => self.purge_members_of(segment, horizon),
-            QuarantineTask::Left(extent) => self.purge_batch_range(extent.clone(), horizon),
-            QuarantineTask::Release(tree) => self.release_now(*tree, UndoWait::Unlimited),
-        };
-        match done {
-            Ok(()) => self.quarantine.done(id),
-            Err(error) if is_local(&error) => self.quarantine.again(id, task, error, self.vfs.clock.now_us()),
-            Err(error) => return Err(error),
-        }
-        Ok(true)
-    }
-
-    /// Forgets a transaction of which something cannot be purged, because the quarantine is full.
-    fn forget_unpurged(&self, ended: &EndedTxn) {
-        self.status.set(ended.txn, TxnState::Settled);
-        self.streams.remove(ended.txn);
-    }
-
-    /// Forgets cleared ranges whose marks are purged: those below `horizon` and below the oldest
-    /// transaction that waits for purge.
-    fn forget_cleared(&self, horizon: Lsn) {
-        if self.cleared.is_empty() {
-            return;
-        }
-        let waiting = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
-        self.cleared.forget_below(waiting.map_or(horizon, |waiting| waiting.min(horizon)));
-    }
-
-    /// Flushes the log if the oldest ended transaction is seen by all and is only not durable.
-    pub(crate) fn flush_for_purge(&self) -> Result {
-        let oldest = self.purge_queue.oldest().filter(|&lsn| lsn < self.horizon());
-        oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
-    }
-
-    fn purge(&self, ended: &EndedTxn, run: &PurgeRun) -> Result {
+    /// Does all that is left of an ended transaction.
+    pub(super) fn purge(&self, ended: &EndedTxn, run: &PurgeRun) -> Result {
         let (txn, stream) = (ended.txn, &ended.stream);
         if planted(Bug::PurgedLoggedEarly) && ended.committed {
             self.log_purged(txn)?;
@@ -172,8 +65,7 @@ impl Txns {
         } else if stream.needs_purge() {
             self.log_purged(txn)?;
         }
-        self.status.set(txn, TxnState::Settled);
-        self.streams.remove(txn);
+        self.versions.settle(txn);
         Ok(())
     }
 
@@ -184,13 +76,13 @@ impl Txns {
             (stream.walk(committed), HeldPiece::default(), SkippedRecords::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
-            let work = match found.map_err(|damage| self.undo_damage(damage))? {
+            let work = match found.map_err(|damage| self.versions.undo_damage(damage))? {
                 UndoAccess::Away(piece) => {
-                    self.fetched.fetch(&piece, &mut held)?;
+                    self.versions.fetch(&piece, &mut held)?;
                     continue;
                 }
                 UndoAccess::Here(None) => return skipped.finish(),
-                UndoAccess::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
+                UndoAccess::Here(Some(work)) => work.map_err(|damage| self.versions.undo_damage(damage))?,
             };
             match self.purge_record(&work, run) {
                 Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
@@ -204,7 +96,7 @@ impl Txns {
             self.free_old_chain(work.tree, chain, &run.heads)?;
         }
         let Some(key) = &work.mark else { return Ok(()) };
-        self.undo_admission.admit_undo(RECORD_REDO + key.len() as u64, UndoWait::Unlimited)?;
+        self.admission.admit_undo(RECORD_REDO + key.len() as u64, UndoWait::Unlimited)?;
         self.purge_row(work.tree, key, run.horizon)
     }
 
@@ -212,65 +104,27 @@ impl Txns {
     /// pages went with the tree.
     fn free_old_chain(&self, tree: TreeId, chain: &ChainRef, heads: &PageImages) -> Result {
         let Some(live) = self.trees.get(tree) else { return Ok(()) };
-        let mut rest = OldChain::find(&self.store, tree, chain, heads)?;
+        let mut rest = OldChain::find(self.store, tree, chain, heads)?;
         drop(live);
         while !rest.is_empty() {
-            self.undo_admission.admit_undo(rest.redo(), UndoWait::Unlimited)?;
+            self.admission.admit_undo(rest.redo(), UndoWait::Unlimited)?;
             // While the tree exists, no other thread frees these pages.
             let Some(_live) = self.trees.get(tree) else { return Ok(()) };
-            rest.free_last(&self.store)?;
+            rest.free_last(self.store)?;
         }
         Ok(())
     }
 
-    /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.
-    /// Returns whether there was one.
-    fn purge_history_batch(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
-        let Some(segment) = self.history.due(seen) else { return Ok(false) };
-        if segment.purge
-            && let Err(error) = self.purge_members_of(&segment, horizon)
-        {
-            self.quarantine_or_fail(QuarantineTask::HistoryBatch(Arc::clone(&segment)), error)?;
-        }
-        self.history.remove(&segment);
-        Ok(true)
-    }
-
-    /// Puts a task that failed with `error` into quarantine, if the error does not concern other
-    /// work. If the quarantine is full, the task is dropped.
-    fn quarantine_or_fail(&self, task: QuarantineTask, error: Error) -> Result {
-        if !is_local(&error) || planted(Bug::StuckAtUnreadable) {
-            return Err(error);
-        }
-        let _kept = self.quarantine_task(task, error);
-        Ok(())
-    }
-
-    fn purge_members_of(&self, segment: &HistoryBatch, horizon: Lsn) -> Result {
+    /// Purges a history batch.
+    pub(super) fn purge_members_of(&self, segment: &HistoryBatch, horizon: Lsn) -> Result {
         let (piece, mut held) = (segment.piece(), HeldPiece::default());
-        self.fetched.fetch(&piece, &mut held)?;
-        let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
+        self.versions.fetch(&piece, &mut held)?;
+        let members = held.to_purge(&piece).map_err(|damage| self.versions.undo_damage(damage))?;
         self.purge_members(members, horizon)
     }
 
-    /// Purges a history batch that a crash has left, or puts it into quarantine. Returns whether
-    /// there was one.
-    fn purge_left(&self, horizon: Lsn) -> Result<bool> {
-        let Some(left) = self.history.oldest_left_by_crash() else { return Ok(false) };
-        let (failed, rest) = match left.clone().next() {
-            Ok((members, rest)) => (self.purge_members(members, horizon).err(), rest),
-            // Then it is not known either where the next batch begins.
-            Err(error) => (Some(error), None),
-        };
-        if let Some(error) = failed {
-            self.quarantine_or_fail(QuarantineTask::Left(left.before(rest.as_ref())), error)?;
-        }
-        self.history.replace_oldest_left_by_crash(rest);
-        Ok(true)
-    }
-
     /// Purges history batches that a crash has left and that were in quarantine.
-    fn purge_batch_range(&self, extent: HistoryBatchRange, horizon: Lsn) -> Result {
+    pub(super) fn purge_batch_range(&self, extent: HistoryBatchRange, horizon: Lsn) -> Result {
         let (mut left, mut failed) = (Some(extent), Ok(()));
         while let Some(extent) = left {
             let (members, rest) = extent.next()?;
@@ -282,7 +136,7 @@ impl Txns {
 
     /// Purges the members of a history batch. Skips what cannot be read, and returns that error at
     /// the end.
-    fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
+    pub(super) fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
         let mut skipped = SkippedRecords::default();
         let mut members = members.into_iter();
         loop {
@@ -292,10 +146,10 @@ impl Txns {
                 return skipped.finish();
             }
             let readable = some.iter().filter_map(|(_, stream)| stream.as_ref().ok());
-            let run = PurgeRun { horizon, heads: self.read_chain_heads(readable) };
+            let run = self.begin_run(horizon, readable);
             for (txn, stream) in some {
                 let purged = stream
-                    .map_err(|damage| self.undo_damage(damage))
+                    .map_err(|damage| self.versions.undo_damage(damage))
                     .and_then(|stream| self.purge_records(&stream, true, &run));
                 match purged {
                     Ok(()) => self.log_purged(txn)?,
@@ -309,14 +163,8 @@ impl Txns {
     /// keeps its undo nor looks for rows and values that are gone. REQUIRES: the changes that its
     /// purge made are in the log.
     fn log_purged(&self, txn: TxnId) -> Result {
-        let mut purged = self.purged.lock();
-        purged.push(txn);
         let together = if planted(Bug::PurgedLoggedEarly) { 1 } else { PURGED_TOGETHER };
-        if purged.len() < together {
-            return Ok(());
-        }
-        let mut txns = std::mem::take(&mut *purged);
-        drop(purged);
+        let Some(mut txns) = self.ended.add_purged(txn, together) else { return Ok(()) };
         self.store.log.make_room()?;
         let mut ids = Vec::new();
         group::put_ids(&mut ids, &mut txns);
@@ -329,11 +177,11 @@ impl Txns {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
         let small = loop {
             self.store.log.make_room()?;
-            let page = tree.leaf_write(&self.store, key, 0)?;
+            let page = tree.leaf_write(self.store, key, 0)?;
             let leaf = Leaf::new(&page);
             let Ok(slot) = leaf.search(key) else { return Ok(()) };
             let row = leaf.row(slot);
-            let view = self.view(Lsn::MAX, TxnId::NONE);
+            let view = self.versions.view(Lsn::MAX, TxnId::NONE);
             if row.flags & DELETED == 0 || !view.seen_by_all(row.version.txn, horizon) {
                 return Ok(());
             }
@@ -349,23 +197,8 @@ impl Txns {
             break small;
         };
         if small {
-            tree.try_merge(&self.store, key)?;
+            tree.try_merge(self.store, key)?;
         }
         Ok(())
     }
-}
-
-pub(super) fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<PurgeWork, crate::page::Damage> {
-    let UndoEntry::Replace { tree, key, old_flags, new_flags, old_middle, .. } = *entry else {
-        return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
-    };
-    let chain = if old_flags & OVERFLOW != 0 && !purge.rewound {
-        let damage = |_| crate::page::Damage("an undo record holds a long value without an address");
-        Some(ChainRef::decode(old_middle).map_err(damage)?)
-    } else {
-        None
-    };
-    // A change that was rolled back may have restored a mark.
-    let mark = new_flags & DELETED != 0 || purge.rewound;
-    Ok(PurgeWork { tree, mark: mark.then(|| key.to_vec()), chain })
 }

@@ -1,16 +1,15 @@
 //! Consistent reads of rows by a snapshot.
 
-use super::system::{Txn, Txns};
+use super::transaction::Txn;
+use super::versions::Versions;
 use crate::btree::{Tree, read_chain};
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mvcc::{RemainingWalk, SeenVersion, View};
-use crate::page::Damage;
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
 use crate::undo::HeldPiece;
-use base::Lsn;
 
 /// A row's value as its leaf has it: the bytes, or their address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +29,13 @@ pub(crate) struct FoundRow {
     pub(crate) peeked: bool,
 }
 
-/// A transaction that reads a tree by a snapshot.
+/// A transaction that reads by a snapshot.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
     pub(super) txn: &'a Txn,
     pub(super) view: View<'a>,
-    pub(super) tree: Tree,
 }
 
 /// What a reader is shown of a row.
@@ -80,52 +80,39 @@ impl Value {
     }
 }
 
-impl Txns {
-    pub(super) fn damage(&self, tree: Tree, damage: Damage) -> Error {
-        Error::corrupt(self.store.pages_path(), format!("{:?}: {damage}", tree.id))
-    }
-
-    pub(super) fn undo_damage(&self, damage: Damage) -> Error {
-        Error::corrupt(self.store.pages_path(), damage.to_string())
-    }
-
+impl Reader<'_> {
     /// Returns the value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot
     /// is registered and stays so until the value is loaded.
-    pub(crate) fn read_row(
-        &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        key: &[u8],
-    ) -> Result<Option<Value>> {
-        let page = tree.leaf_read(&self.store, key)?;
+    pub(crate) fn read_row(&self, tree: Tree, key: &[u8]) -> Result<Option<Value>> {
+        let page = tree.leaf_read(self.store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
-        let (reader, mut older) = (Reader { txn, view, tree }, Vec::new());
-        match self.show(reader, leaf.row(slot), &mut older)? {
+        let mut older = Vec::new();
+        match self.show(tree, leaf.row(slot), &mut older)? {
             Show::Row(value) => Ok(value),
             Show::Away(rest) => {
                 drop(page);
-                self.show_rest(reader, rest, &mut older)
+                self.show_rest(tree, rest, &mut older)
             }
         }
     }
 
     /// Returns what the reader is shown of a row. REQUIRES: the row's leaf is latched.
-    fn show(&self, reader: Reader<'_>, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
-        let Reader { txn, view, tree } = reader;
-        let value = match view.see(row, older, HeldPiece::NONE).map_err(|damage| self.damage(tree, damage))? {
+    fn show(&self, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+        let Reader { store, versions, txn, view } = *self;
+        let seen = view.see(row, older, HeldPiece::NONE).map_err(|damage| versions.damage(tree, damage))?;
+        let value = match seen {
             SeenVersion::Deleted(commit) | SeenVersion::Absent(commit) => {
                 txn.note_seen(commit);
                 None
             }
             SeenVersion::Newest(commit) => {
                 txn.note_seen(commit);
-                Some(Value::of(&self.store, row.flags, row.value)?)
+                Some(Value::of(store, row.flags, row.value)?)
             }
             SeenVersion::Older { flags, commit } => {
                 txn.note_seen(commit);
-                Some(Value::of(&self.store, flags, older)?)
+                Some(Value::of(store, flags, older)?)
             }
             SeenVersion::Away(rest) => return Ok(Show::Away(rest)),
         };
@@ -137,16 +124,16 @@ impl Txns {
     /// was fetched last. REQUIRES: no latch held.
     pub(super) fn see_rest(
         &self,
-        reader: Reader<'_>,
+        tree: Tree,
         rest: RemainingWalk,
         older: &mut Vec<u8>,
         held: &mut HeldPiece,
     ) -> Result<Option<u8>> {
-        let Reader { txn, view, tree } = reader;
+        let Reader { versions, txn, view, .. } = *self;
         let mut rest = rest;
         loop {
-            self.fetched.fetch(&rest.piece, held)?;
-            match view.walk(rest.at, older, held).map_err(|damage| self.damage(tree, damage))? {
+            versions.fetch(&rest.piece, held)?;
+            match view.walk(rest.at, older, held).map_err(|damage| versions.damage(tree, damage))? {
                 SeenVersion::Away(more) => rest = more,
                 SeenVersion::Newest(_) | SeenVersion::Deleted(_) => {
                     unreachable!("the walk has left the newest version")
@@ -163,29 +150,8 @@ impl Txns {
         }
     }
 
-    fn show_rest(
-        &self,
-        reader: Reader<'_>,
-        rest: RemainingWalk,
-        older: &mut Vec<u8>,
-    ) -> Result<Option<Value>> {
-        let flags = self.see_rest(reader, rest, older, &mut HeldPiece::default())?;
-        flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
-    }
-
-    /// Returns the newest commit that the transaction was shown and that must be durable before it
-    /// is acknowledged, if there is one.
-    pub(crate) fn seen_needed(&self, txn: &Txn) -> Option<Lsn> {
-        let seen = txn.seen.get();
-        if seen == Lsn::ZERO { None } else { Some(self.decided.needed(seen)) }
-    }
-
-    /// Waits until everything that the transaction was shown is durable (Co10). It is not needed if
-    /// the transaction's own commit lies above.
-    pub(crate) fn wait_seen_durable(&self, txn: &Txn) -> Result {
-        match self.seen_needed(txn) {
-            Some(needed) => self.store.log.flush_to(needed, metrics::SyncReason::Commit).map(drop),
-            None => Ok(()),
-        }
+    fn show_rest(&self, tree: Tree, rest: RemainingWalk, older: &mut Vec<u8>) -> Result<Option<Value>> {
+        let flags = self.see_rest(tree, rest, older, &mut HeldPiece::default())?;
+        flags.map(|flags| Value::of(self.store, flags, older)).transpose()
     }
 }

@@ -5,30 +5,26 @@
 //! quarantine. What is left when the engine stops is found by the next open, because no entry of
 //! the catalog names its owner. So neither a drop nor an open fails for it.
 
-use super::admission::UndoWait;
+use super::admission::{UndoAdmission, UndoWait};
+use super::ended::Ended;
 use super::quarantine::{QuarantineTask, is_local};
-use super::system::Txns;
+use super::table_trees::TableTrees;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
+use crate::space::Space;
 use base::TreeId;
-use base::sync::atomic::Ordering;
 
-impl Txns {
-    /// Counts trees that have or get pages and have no table. Called before that is so.
-    pub(crate) fn add_tableless(&self, trees: usize) {
-        self.tableless.fetch_add(trees as u64, Ordering::AcqRel);
-    }
+/// Releases trees, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct Releaser<'a> {
+    pub(super) space: &'a Space,
+    pub(super) trees: &'a TableTrees,
+    pub(super) admission: &'a dyn UndoAdmission,
+    /// Has the quarantine.
+    pub(super) ended: &'a Ended,
+}
 
-    /// Stops counting trees that have a table now, or got no pages.
-    pub(crate) fn sub_tableless(&self, trees: usize) {
-        self.tableless.fetch_sub(trees as u64, Ordering::AcqRel);
-    }
-
-    /// Returns how many trees have pages and no table.
-    pub(crate) fn tableless(&self) -> u64 {
-        self.tableless.load(Ordering::Acquire)
-    }
-
+impl Releaser<'_> {
     /// Gives the pages of a tree back, now or later. REQUIRES: it is counted as a tree without a
     /// table; nothing uses it now or later; no latch held.
     pub(crate) fn release(&self, tree: TreeId) {
@@ -36,7 +32,7 @@ impl Txns {
             Err(error) if is_local(&error) => {
                 {
                     // If there is no room to remember it, the next open frees what is left.
-                    let _remembered = self.quarantine_task(QuarantineTask::Release(tree), error);
+                    let _remembered = self.ended.set_aside(QuarantineTask::Release(tree), error);
                 }
             }
             // With an error that is not local the engine stops, and the next open releases the
@@ -48,7 +44,7 @@ impl Txns {
     /// Puts a release into quarantine, as a page that cannot be read does.
     #[cfg(test)]
     pub(crate) fn quarantine_release(&self, tree: TreeId, error: crate::Error) {
-        self.quarantine_task(QuarantineTask::Release(tree), error);
+        self.ended.set_aside(QuarantineTask::Release(tree), error);
     }
 
     /// As `release`, but returns an error. What has been given back stays so.
@@ -57,10 +53,10 @@ impl Txns {
             if planted(Bug::ReleaseUnasked) {
                 return Ok(());
             }
-            self.undo_admission.admit_undo(redo, wait).map(drop)
+            self.admission.admit_undo(redo, wait).map(drop)
         };
-        self.store.space.release_tree(tree, &room)?;
-        self.sub_tableless(1);
+        self.space.release_tree(tree, &room)?;
+        self.trees.sub_tableless(1);
         Ok(())
     }
 }

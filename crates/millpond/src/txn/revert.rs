@@ -6,18 +6,19 @@
 //! more if it is done twice, or from two sides, or again after a crash. No version is ever put on
 //! top of an aborted one (Un6).
 
-use super::admission::UndoWait;
-use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
-use super::reverts::Reverting;
-use super::system::{Txns, denied};
+use super::admission::{UndoAdmission, UndoWait};
+use super::lock_wait::denied;
+use super::quarantine::SkippedRecords;
+use super::trees::Trees;
+use super::versions::Versions;
 use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::{LockTable, Owner};
 use crate::mtr::Mtr;
 use crate::mvcc::{TxnState, WalkPosition};
 use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
-use crate::planted::{Bug, planted};
+use crate::store::Store;
 use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry, UndoPiece, UndoPosition};
 use base::{PageNo, TreeId};
 use metrics::M;
@@ -62,22 +63,32 @@ struct VersionSearch {
     piece: UndoPiece,
 }
 
-impl Txns {
+/// Reverts rows, with what it needs of a database.
+#[derive(Clone, Copy)]
+pub(super) struct Reverter<'a> {
+    pub(super) store: &'a Store,
+    pub(super) versions: &'a Versions,
+    pub(super) locks: &'a LockTable,
+    pub(super) trees: &'a Trees,
+    pub(super) admission: &'a dyn UndoAdmission,
+}
+
+impl Reverter<'_> {
     /// Returns whether a version was made by an aborted transaction.
     fn is_aborted(&self, version: Version) -> bool {
-        self.status.state(version.txn) == TxnState::Aborted
+        self.versions.status.state(version.txn) == TxnState::Aborted
     }
 
     /// Removes the aborted versions from a row. REQUIRES: no latch held.
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut HeldPiece) -> Result {
         // A transaction that locks the rows of a range may find any number of them.
         let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
-        self.undo_admission.admit_undo(redo, UndoWait::AsCaller)?;
+        self.admission.admit_undo(redo, UndoWait::AsCaller)?;
         self.revert_row(tree, key, &|version| self.is_aborted(version), None, held)
     }
 
-    /// Searches the version of a row that stays, as [`Txns::search_on`]. REQUIRES: the row's leaf
-    /// is latched.
+    /// Searches the version of a row that stays, as [`Reverter::search_on`]. REQUIRES: the row's
+    /// leaf is latched.
     fn search(
         &self,
         tree: Tree,
@@ -91,7 +102,7 @@ impl Txns {
             return Ok(Ok(older));
         }
         older.value.extend_from_slice(row.value);
-        self.search_on(tree, older, WalkPosition::begin(self.undo(), row.version), is_undone, held)
+        self.search_on(tree, older, WalkPosition::begin(self.versions.undo(), row.version), is_undone, held)
     }
 
     /// Goes back from `at`, an undone version, to the first that stays, with undo in memory or in
@@ -105,8 +116,8 @@ impl Txns {
         held: &HeldPiece,
     ) -> Result<Result<OlderVersion, VersionSearch>> {
         loop {
-            let back = at.back(self.undo(), held, &mut older.value);
-            match back.map_err(|damage| self.damage(tree, damage))? {
+            let back = at.back(self.versions.undo(), held, &mut older.value);
+            match back.map_err(|damage| self.versions.damage(tree, damage))? {
                 UndoAccess::Away(piece) => return Ok(Err(VersionSearch { older, at, piece })),
                 UndoAccess::Here(flags) => {
                     older.steps += 1;
@@ -140,7 +151,7 @@ impl Txns {
         let (mut room, mut known) = (0, None::<OlderVersion>);
         loop {
             self.store.log.make_room()?;
-            let page = tree.leaf_write(&self.store, key, room)?;
+            let page = tree.leaf_write(self.store, key, room)?;
             let leaf = Leaf::new(&page);
             let Ok(slot) = leaf.search(key) else { return Ok(()) };
             let row = leaf.row(slot);
@@ -156,7 +167,7 @@ impl Txns {
                         // version is the same row.
                         drop(page);
                         known = loop {
-                            self.fetched.fetch(&search.piece, held)?;
+                            self.versions.fetch(&search.piece, held)?;
                             match self.search_on(*tree, search.older, search.at, is_undone, held)? {
                                 Ok(older) => break Some(older),
                                 Err(more) => search = more,
@@ -245,16 +256,16 @@ impl Txns {
                 };
                 (task, bytes as u64, record.prev)
             });
-            let (task, bytes, prev) = match read.map_err(|damage| self.undo_damage(damage))? {
+            let (task, bytes, prev) = match read.map_err(|damage| self.versions.undo_damage(damage))? {
                 UndoAccess::Here(read) => read,
                 UndoAccess::Away(piece) => {
-                    self.fetched.fetch(&piece, &mut held)?;
+                    self.versions.fetch(&piece, &mut held)?;
                     continue;
                 }
             };
             let done = match task {
                 UndoTask::Row(tree, key) => {
-                    if !self.undo_admission.admit_undo(RECORD_REDO + bytes, options.wait)? {
+                    if !self.admission.admit_undo(RECORD_REDO + bytes, options.wait)? {
                         return Ok(false);
                     }
                     self.revert_row(tree, &key, is_undone, options.keeps_locks, &mut held)
@@ -292,51 +303,16 @@ impl Txns {
         wait: UndoWait,
     ) -> Result<bool> {
         let Some(live) = self.trees.get(tree) else { return Ok(true) };
-        let mut pages = chain_to_free(&self.store, head, owner)?;
+        let mut pages = chain_to_free(self.store, head, owner)?;
         drop(live);
         while !pages.is_empty() {
-            if !self.undo_admission.admit_undo(RECORD_REDO * FREED_TOGETHER as u64, wait)? {
+            if !self.admission.admit_undo(RECORD_REDO * FREED_TOGETHER as u64, wait)? {
                 return Ok(false);
             }
             // While the tree exists, no other thread frees these pages.
             let Some(_live) = self.trees.get(tree) else { return Ok(true) };
-            free_last(&self.store, &mut pages, FREED_TOGETHER)?;
+            free_last(self.store, &mut pages, FREED_TOGETHER)?;
         }
         Ok(true)
-    }
-
-    /// Leaves an aborted transaction to the background.
-    pub(super) fn revert_later(&self, job: Reverting) {
-        self.reverts.add(job);
-        self.background.unpark();
-    }
-
-    /// Reverts one aborted transaction of the queue, or puts it into quarantine. Returns whether
-    /// there was one.
-    pub(super) fn revert_next(&self, wait: UndoWait) -> Result<bool> {
-        // No other thread takes from the queue.
-        let Some(mut job) = self.reverts.take() else { return Ok(false) };
-        match self.finish_abort(&mut job, wait, true) {
-            Ok(true) => self.reverts.is_reverted(&job.stream),
-            Ok(false) => self.reverts.put_back(job),
-            Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                self.quarantine_task(QuarantineTask::Revert(job), error);
-            }
-            Err(error) => {
-                self.reverts.put_back(job);
-                return Err(error);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reverts the transactions that recovery has found aborted, except those in quarantine.
-    pub(crate) fn revert_losers(&self) -> Result {
-        while self.reverts.losers() > self.quarantine.reverts(self.reverts.first_txn()) as u64 {
-            if !self.revert_next(UndoWait::AsCaller)? {
-                break;
-            }
-        }
-        Ok(())
     }
 }

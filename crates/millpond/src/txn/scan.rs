@@ -8,11 +8,10 @@
 
 use super::marks::Marks;
 use super::read::{Reader, Value, after, chain_of};
-use super::system::{Txn, Txns};
 use crate::btree::{LeafReads, Tree};
 use crate::buffer::{FetchHint, PageRead, Pool};
 use crate::error::Result;
-use crate::mvcc::{SeenVersion, View};
+use crate::mvcc::SeenVersion;
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
@@ -212,24 +211,22 @@ impl Rows {
     }
 }
 
-impl Txns {
+impl Reader<'_> {
     /// Puts into `out` the rows of `range` that `view` shows, in key order, up to the end of a
     /// leaf. Returns where the scan goes on. REQUIRES: no latch held; the view's snapshot is
     /// registered and stays so until long values are loaded.
     pub(crate) fn scan_forward(
         &self,
-        txn: &Txn,
-        view: View<'_>,
         range: ScanRange<'_>,
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
         let ScanRange { tree, from, to } = range;
-        let behind = self.cleared.behind(tree.id, from, view.snapshot);
+        let behind = self.versions.cleared.behind(tree.id, from, self.view.snapshot);
         let from = match &behind {
             None => from,
             Some((end, newest)) => {
-                txn.note_seen(*newest);
+                self.txn.note_seen(*newest);
                 if to.is_some_and(|to| &end[..] >= to) {
                     out.places.clear();
                     return Ok(Next::End);
@@ -239,7 +236,7 @@ impl Txns {
         };
         let hint = progress.hint(&self.store.pool);
         let mut reads = LeafReads::forward(hint, &mut progress.ahead, to);
-        let page = tree.leaf_read_in(&self.store, progress.right.take(), from, &mut reads)?;
+        let page = tree.leaf_read_in(self.store, progress.right.take(), from, &mut reads)?;
         let leaf = Leaf::new(&page);
         let (Ok(first) | Err(first)) = leaf.search(from);
         // If the whole leaf lies below the end of the range, the end need not be searched.
@@ -260,29 +257,26 @@ impl Txns {
         };
         progress.pages += 1;
         out.copy(leaf, first..end);
-        let reader = Reader { txn, view, tree };
-        match self.judge_rows(reader, page, first..end, &mut progress.held, out)? {
+        match self.judge_rows(tree, page, first..end, &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(after(&key))),
         }
     }
 
     /// Puts into `out` the rows of `range` that `view` shows, in falling key order, down to the
-    /// beginning of a leaf. Returns where the scan goes on. REQUIRES: as [`Txns::scan_forward`].
+    /// beginning of a leaf. Returns where the scan goes on. REQUIRES: as [`Reader::scan_forward`].
     pub(crate) fn scan_backward(
         &self,
-        txn: &Txn,
-        view: View<'_>,
         range: ScanRange<'_>,
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
         let ScanRange { tree, from, to } = range;
-        let before = to.and_then(|to| self.cleared.before(tree.id, to, view.snapshot));
+        let before = to.and_then(|to| self.versions.cleared.before(tree.id, to, self.view.snapshot));
         let to = match &before {
             None => to,
             Some((start, newest)) => {
-                txn.note_seen(*newest);
+                self.txn.note_seen(*newest);
                 if &start[..] <= from {
                     out.places.clear();
                     return Ok(Next::End);
@@ -294,11 +288,11 @@ impl Txns {
         let mut reads = LeafReads::backward(hint, &mut progress.ahead, from);
         let (page, end) = match to {
             None => {
-                let page = tree.leaf_read_last(&self.store, &mut reads)?;
+                let page = tree.leaf_read_last(self.store, &mut reads)?;
                 let end = Leaf::new(&page).len();
                 (page, end)
             }
-            Some(to) => match tree.leaf_read_before(&self.store, to, &mut reads)? {
+            Some(to) => match tree.leaf_read_before(self.store, to, &mut reads)? {
                 Some(found) => found,
                 None => {
                     out.places.clear();
@@ -318,8 +312,7 @@ impl Txns {
         };
         progress.pages += 1;
         out.copy(leaf, first..end.max(first));
-        let reader = Reader { txn, view, tree };
-        match self.judge_rows(reader, page, (first..end).rev(), &mut progress.held, out)? {
+        match self.judge_rows(tree, page, (first..end).rev(), &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(key)),
         }
@@ -331,34 +324,37 @@ impl Txns {
     #[inline]
     fn judge_rows(
         &self,
-        reader: Reader<'_>,
+        tree: Tree,
         page: PageRead<'_>,
         slots: impl Iterator<Item = u16>,
         held: &mut HeldPiece,
         out: &mut Rows,
     ) -> Result<Option<Vec<u8>>> {
-        let Reader { txn, view, tree } = reader;
+        let Reader { store, versions, txn, view } = *self;
         let mut older = Vec::new();
         // Neighbours often come from one transaction. One that is visible stays visible.
         let mut visible = None;
         let leaf = Leaf::new(&page);
-        let (mut marks, since) = (Marks::default(), || view.snapshot);
+        let (mut marks, since) = (Marks::of(store, versions, tree), || view.snapshot);
         for slot in slots {
             let at = leaf.row_at(slot);
             if visible == Some(at.version.txn) {
                 if at.flags & DELETED == 0 {
                     out.push_newest(&at);
                 } else if at.version.txn != view.own {
-                    self.note_mark(tree, leaf, &mut marks, slot, None, since);
+                    marks.add(leaf, slot, None, since);
                 }
                 continue;
             }
-            match view.see(leaf.row(slot), &mut older, held).map_err(|damage| self.damage(tree, damage))? {
+            match view
+                .see(leaf.row(slot), &mut older, held)
+                .map_err(|damage| versions.damage(tree, damage))?
+            {
                 SeenVersion::Absent(commit) => txn.note_seen(commit),
                 SeenVersion::Deleted(commit) => {
                     txn.note_seen(commit);
                     if at.version.txn != view.own {
-                        self.note_mark(tree, leaf, &mut marks, slot, commit, since);
+                        marks.add(leaf, slot, commit, since);
                     }
                 }
                 SeenVersion::Newest(commit) => {
@@ -371,16 +367,16 @@ impl Txns {
                     out.push_older(&at, flags, &older);
                 }
                 SeenVersion::Away(rest) => {
-                    self.note_marks(tree, leaf, &marks, since);
+                    marks.note(leaf, since);
                     drop(page);
-                    if let Some(flags) = self.see_rest(reader, rest, &mut older, held)? {
+                    if let Some(flags) = self.see_rest(tree, rest, &mut older, held)? {
                         out.push_older(&at, flags, &older);
                     }
                     return Ok(Some(out.key(out.place(at.suffix.start)..out.place(at.suffix.end)).to_vec()));
                 }
             }
         }
-        self.note_marks(tree, leaf, &marks, since);
+        marks.note(leaf, since);
         Ok(None)
     }
 }

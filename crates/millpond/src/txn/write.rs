@@ -2,8 +2,14 @@
 //! latch of the row's leaf.
 
 use super::admission::WriteAdmission;
-use super::lock::{Conflict, Locked, conflict_of};
-use super::system::{Rules, Txn, Txns};
+use super::ended::Ended;
+use super::history::HistoryKeeper;
+use super::lock::{Conflict, Locked, RowLocks, conflict_of};
+use super::overtaken::note_if_overtaken;
+use super::rollback::Rollbacks;
+use super::rules::Rules;
+use super::transaction::Txn;
+use super::undo_space::UndoSpace;
 use crate::btree::{Tree, row_bytes, write_chain};
 use crate::buffer::PageWrite;
 use crate::error::{Error, Result};
@@ -159,7 +165,17 @@ fn room_for_version(leaf: Leaf<'_>, place: Result<u16, u16>) -> Option<usize> {
     lacks_room.then(|| row_bytes(0, row.value.len()))
 }
 
-impl Txns {
+/// Changes rows, with what that needs of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct RowWriter<'a> {
+    pub(super) rows: RowLocks<'a>,
+    /// For room for the undo.
+    pub(super) undo_space: &'a UndoSpace,
+    /// Takes a transaction whose partial rollback fails; has those whose undo can go to files.
+    pub(super) ended: &'a Ended,
+}
+
+impl RowWriter<'_> {
     /// Changes the row of `key`. REQUIRES: no latch held; the transaction holds the table's lock,
     /// and `admission` has admitted the operation.
     pub(crate) fn write_row(
@@ -171,7 +187,7 @@ impl Txns {
         rules: Rules,
         admission: &mut dyn WriteAdmission,
     ) -> Result<Wrote> {
-        let page_bytes = self.store.pool.page_bytes();
+        let page_bytes = self.rows.store.pool.page_bytes();
         let max = max_key(page_bytes);
         if key.len() > max {
             return Err(Error::KeyTooLong { len: key.len(), max });
@@ -189,12 +205,12 @@ impl Txns {
         // The chain is written before the row that links it. So the row is locked first: a conflict
         // then costs nothing.
         admission.leave();
-        let owner = self.owner(txn);
+        let owner = self.rows.owner(txn);
         owner.expect_new_lock();
         let nothing = if matches!(new, New::Insert(_)) && self.finds_row(&write)? {
             true
         } else {
-            let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
+            let locked = self.rows.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
             changes_nothing(new, matches!(locked, Locked::Present(_)))
         };
         admission.enter_again()?;
@@ -202,14 +218,14 @@ impl Txns {
             return Ok(Wrote::Nothing);
         }
         let newly_locked = owner.has_new_lock();
-        let stream = self.stream_of(txn)?;
+        let stream = txn.stream_or_begin(self.rows.versions, self.rows.locks)?;
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(UndoEntry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
         };
         let mark = stream.position();
-        let chain =
-            write_chain(&self.store, tree.id, value, &mut begin, &mut || admission.admit_more(page_bytes));
+        let mut admit = || admission.admit_more(page_bytes);
+        let chain = write_chain(self.rows.store, tree.id, value, &mut begin, &mut admit);
         stream.add_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
             let bytes = &chain.encode();
@@ -221,14 +237,32 @@ impl Txns {
             Err(Error::Deadlock | Error::WriteConflict) => wrote,
             // No row links the chain. If the transaction goes on and commits, that undo is never
             // read again. If the pages cannot be freed, the transaction does not go on.
-            Err(_) => self.rollback_to(txn, mark, rules).and(wrote),
+            Err(_) => self.rollbacks().rollback_to(txn, mark, rules).and(wrote),
             Ok(_) => {
                 // The row's version is the lock now, as that of a short value. If the statement is
                 // undone, nothing stays locked.
                 if newly_locked {
-                    self.locks.release_row_for_version(owner, tree.id, key);
+                    self.rows.locks.release_row_for_version(owner, tree.id, key);
                 }
                 wrote
+            }
+        }
+    }
+
+    fn rollbacks(&self) -> Rollbacks<'_> {
+        Rollbacks { reverter: self.rows.reverter(), ended: self.ended }
+    }
+
+    /// Called before a transaction adds to its undo: frees memory if that is needed. REQUIRES: no
+    /// latch held.
+    #[inline]
+    fn room_for_undo(&self) -> Result {
+        let RowLocks { store, versions, locks, .. } = self.rows;
+        match self.undo_space.limits.above_threshold(versions.streams.bytes()) {
+            0 => Ok(()),
+            above => {
+                let (purge_queue, undo_space) = (&self.ended.purge_queue, self.undo_space);
+                HistoryKeeper { store, versions, purge_queue, undo_space, locks }.over_threshold(above)
             }
         }
     }
@@ -240,14 +274,14 @@ impl Txns {
         let mut held = HeldPiece::default();
         loop {
             let guess = txn.leaf_cache.get(tree, key);
-            let page = tree.leaf_read_cached(&self.store, guess, key)?;
+            let page = tree.leaf_read_cached(self.rows.store, guess, key)?;
             let leaf = Leaf::new(&page);
             let present = |slot: &u16| leaf.row(*slot).flags & DELETED == 0;
             let Some(slot) = leaf.search(key).ok().filter(present) else { return Ok(false) };
             match self.judge_write(write, leaf, Ok(slot))? {
                 Judged::Conflict(conflict) => {
                     drop(page);
-                    self.wait_out(txn, tree, key, conflict, &mut held)?;
+                    self.rows.wait_out(txn, tree, key, conflict, &mut held)?;
                 }
                 Judged::Nothing | Judged::Change { .. } => return Ok(true),
             }
@@ -261,20 +295,20 @@ impl Txns {
         // The processor fetches the leaf from memory while the transaction gets its id and undo.
         let guess = match txn.leaf_cache.get(tree, key) {
             Some(leaf) => Some(leaf),
-            None => tree.prefetch_leaf(&self.store, key)?,
+            None => tree.prefetch_leaf(self.rows.store, key)?,
         };
-        let owner = self.owner(txn);
+        let owner = self.rows.owner(txn);
         let mut room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
         self.room_for_undo()?;
-        let stream = self.stream_of(txn)?;
+        let stream = txn.stream_or_begin(self.rows.versions, self.rows.locks)?;
         loop {
-            let (page, place) = tree.leaf_write_cached(&self.store, guess, key, room)?;
+            let (page, place) = tree.leaf_write_cached(self.rows.store, guess, key, room)?;
             txn.leaf_cache.set(tree, key, page.page_no());
             match self.judge_write(write, Leaf::new(&page), place)? {
                 Judged::Conflict(conflict) => {
                     drop(page);
                     admission.leave();
-                    self.wait_out(txn, tree, key, conflict, &mut HeldPiece::default())?;
+                    self.rows.wait_out(txn, tree, key, conflict, &mut HeldPiece::default())?;
                     admission.enter_again()?;
                 }
                 Judged::Nothing => return Ok(Wrote::Nothing),
@@ -286,7 +320,7 @@ impl Txns {
                         continue;
                     }
                     if !self.apply_write(write, stream, page, place)? {
-                        self.store.log.await_credit()?;
+                        self.rows.store.log.await_credit()?;
                         continue;
                     }
                     owner.add_work(1);
@@ -306,7 +340,7 @@ impl Txns {
         place: Result<u16, u16>,
     ) -> Result<Judged<'_>> {
         let RowWrite { txn, tree, key, new, rules, .. } = *write;
-        let owner = self.owner(txn);
+        let owner = self.rows.owner(txn);
         let (mut present, mut own, mut conflict) = (false, false, None);
         if let Ok(slot) = place {
             let row = leaf.row(slot);
@@ -314,12 +348,12 @@ impl Txns {
             present = row.flags & DELETED == 0;
             own = newest == owner.txn();
             conflict = match changes_nothing(new, present) {
-                true => self.check_found(txn, tree, key, row, Mode::Exclusive, rules)?,
-                false => self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?,
+                true => self.rows.check_found(txn, tree, key, row, Mode::Exclusive, rules)?,
+                false => self.rows.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?,
             };
             // The check has noted the commit that it saw.
             if txn.seen.get() >= rules.overtakes {
-                self.note_if_overtaken(txn, tree, newest, rules.overtakes);
+                note_if_overtaken(self.rows.versions, txn, tree, newest, rules.overtakes);
             }
         }
         let nothing = changes_nothing(new, present);
@@ -327,12 +361,12 @@ impl Txns {
             conflict = match nothing {
                 false => {
                     let state = if own { KeyState::OwnVersion } else { KeyState::of(present) };
-                    conflict_of(self.locks.claim(owner, tree.id, key, state, rules.wait))?
+                    conflict_of(self.rows.locks.claim(owner, tree.id, key, state, rules.wait))?
                 }
                 // A serializable transaction relies on what it has found.
                 true if rules.serializable && !own => {
                     let (state, mode) = (KeyState::of(present), Mode::Shared);
-                    conflict_of(self.locks.enqueue(owner, tree.id, key, state, mode, rules.wait))?
+                    conflict_of(self.rows.locks.enqueue(owner, tree.id, key, state, mode, rules.wait))?
                 }
                 true => None,
             };
@@ -341,7 +375,7 @@ impl Txns {
             return Ok(Judged::Conflict(conflict));
         }
         // Under the latch, after everything that depends on the snapshot has been read.
-        self.check_rules_not_expired(rules, Ok(()))?;
+        self.rows.versions.check_rules_not_expired(rules, Ok(()))?;
         Ok(if nothing { Judged::Nothing } else { Judged::Change { replaced: present } })
     }
 
@@ -356,9 +390,11 @@ impl Txns {
         place: Result<u16, u16>,
     ) -> Result<bool> {
         let RowWrite { tree, key, image, .. } = *write;
-        let Some(mut mtr) = Mtr::try_begin(&self.store.log, &self.store.pool) else { return Ok(false) };
+        let Some(mut mtr) = Mtr::try_begin(&self.rows.store.log, &self.rows.store.pool) else {
+            return Ok(false);
+        };
         if image.is_some() && !planted(Bug::ClearedForEver) {
-            self.cleared.cut(tree.id, key);
+            self.rows.versions.cleared.cut(tree.id, key);
         }
         let undo = stream.begin_row();
         undo.check_room()?;

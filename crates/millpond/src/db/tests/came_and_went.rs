@@ -120,7 +120,7 @@ fn undo_in_files_tells_that_a_row_came_and_went() {
         tx.put(&t, &[50, high, low], &vec![n as u8; 60 + usize::from(n) % 90]).unwrap();
     }
     tx.commit().unwrap();
-    db.core.engine.txns.history_step().unwrap();
+    db.core.engine.txns.history_keeper().step().unwrap();
     let fetched = || figure(&db, "undo_fetches");
     assert_eq!(fetched(), 0);
     assert!(early(&db, &t).get_for_update(&t, &[100]).unwrap().is_none());

@@ -165,7 +165,7 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
         if n % 200 == 199 {
             // Only durable transactions are moved to history batches.
             db.checkpoint().unwrap();
-            while db.core.engine.txns.history_step().unwrap() {}
+            while db.core.engine.txns.history_keeper().step().unwrap() {}
         }
         if n == updates / 2 {
             let tx = db.begin().unwrap();
@@ -222,7 +222,7 @@ fn every_snapshot_keeps_its_view_during_random_changes() {
             }
             if rng.below(30) == 0 {
                 db.checkpoint().unwrap();
-                while db.core.engine.txns.history_step().unwrap() {}
+                while db.core.engine.txns.history_keeper().step().unwrap() {}
             }
             if rng.below(60) == 0 {
                 let tx = db.begin().unwrap();
@@ -257,7 +257,7 @@ fn pieces_of_a_scan(update: bool) -> usize {
     }
     let mut writer = db.begin().unwrap();
     (0..ROWS).for_each(|n| writer.put(&t, &key(n), &[8; 40]).unwrap());
-    while db.core.engine.txns.history_step().unwrap() {}
+    while db.core.engine.txns.history_keeper().step().unwrap() {}
     let in_files = metric(&db, "undo_spilled_bytes") + metric(&db, "undo_hardened_bytes");
     assert!(!update || in_files > 128 << 10);
     let tx = db.begin().unwrap();
@@ -267,9 +267,10 @@ fn pieces_of_a_scan(update: bool) -> usize {
     let (mut rows, mut progress) = (Shown::default(), Progress::default());
     let (mut from, mut pieces, mut found) = (Vec::new(), 0, 0);
     loop {
-        let view = txns.view(moment, tx.txn().id());
+        let view = txns.versions.view(moment, tx.txn().id());
         let next = txns
-            .scan_forward(tx.txn(), view, ScanRange { tree, from: &from, to: None }, &mut progress, &mut rows)
+            .reader(tx.txn(), view)
+            .scan_forward(ScanRange { tree, from: &from, to: None }, &mut progress, &mut rows)
             .unwrap();
         pieces += 1;
         found += rows.iter(&txns.store).filter(|row| row.is_ok()).count();

@@ -201,7 +201,7 @@ fn a_release_that_failed_is_reported_and_tried_again() {
     db.core.flush(lsn).unwrap();
     txns.trees.remove(dropped[0].tree.id);
     assert_eq!(figure(&db, "trees_without_table"), 1);
-    txns.quarantine_release(tree, Error::corrupt(Path::new("/db/pages"), "page 1 is damaged"));
+    txns.releaser().quarantine_release(tree, Error::corrupt(Path::new("/db/pages"), "page 1 is damaged"));
     let report = db.check().unwrap();
     assert_eq!(report.unreachable_pages, None, "it looks for pages that nothing leads to");
     assert!(report.to_string().contains("tree 2, which no table has, cannot be given back"), "{report}");

@@ -170,7 +170,7 @@ fn common_calls(unmoved: &mut Unmoved) {
     unmoved.until(db, "fsyncs_by_reason.purge", |n| {
         // Not row 60, which is read below: the number of rounds depends on other threads.
         w.write(Durability::None, n % 50..n % 50 + 1, 100);
-        db.core.engine.txns.flush_for_purge().unwrap();
+        db.core.engine.txns.background().flush_for_purge().unwrap();
     });
 
     let mut prepared = db.begin().unwrap();
@@ -419,7 +419,7 @@ fn history_limits(unmoved: &mut Unmoved) {
     w.write(Durability::Sync, 0..50, 3000);
     let mut large = db.begin().unwrap();
     (100..600).for_each(|n| large.put(&w.table, &row(n), &[1; 300]).unwrap());
-    db.core.engine.txns.history_step().unwrap();
+    db.core.engine.txns.history_keeper().step().unwrap();
     large.rollback();
     unmoved.until(db, "undo_fetches", |_| short_pause());
     let old = db.begin().unwrap();

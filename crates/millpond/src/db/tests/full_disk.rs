@@ -42,7 +42,7 @@ impl FullDiskRun {
             self.seed,
             self.disk.used(),
             self.rows.len(),
-            self.db.core.engine.txns.streams.len(),
+            self.db.core.engine.txns.versions.streams().len(),
         )
     }
 

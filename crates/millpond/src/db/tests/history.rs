@@ -44,7 +44,7 @@ fn power_cuts_with_little_memory_for_undo() {
 }
 
 fn step(db: &Db) {
-    db.core.engine.txns.history_step().unwrap();
+    db.core.engine.txns.history_keeper().step().unwrap();
 }
 
 fn metric(db: &Db, name: &str) -> u64 {
@@ -191,7 +191,7 @@ fn old_snapshots_read_undo_from_history_batches() {
     }
     let history = metric(&db, "history_transactions");
     assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} transactions in the history");
-    assert!(db.core.engine.txns.streams.len() < 160);
+    assert!(db.core.engine.txns.versions.streams().len() < 160);
     while !held.is_empty() {
         for (reader, model) in &held {
             assert_eq!(rows(reader, &t), *model);
@@ -233,7 +233,7 @@ fn purged_after_a_crash(each: bool) {
     }
     step(&db);
     assert_eq!(metric(&db, "snapshots_too_old"), 0);
-    assert!(!db.core.engine.txns.history.list().is_empty());
+    assert!(!db.core.engine.txns.versions.history().list().is_empty());
     assert_eq!(db.check().unwrap().rows, 150, "deleted rows that the reader still sees are no rows");
     db.checkpoint().unwrap();
     let images = [cut(&disk, CrashChoice::None), cut(&disk, CrashChoice::All)];
@@ -246,7 +246,7 @@ fn purged_after_a_crash(each: bool) {
         db.checkpoint().unwrap();
         drop(db);
         let db = open(&image);
-        assert!(db.core.engine.txns.history.is_empty());
+        assert!(db.core.engine.txns.versions.history().is_empty());
         purge_and_check(&db);
     }
     HISTORY_BYTES.set(0);
@@ -379,7 +379,7 @@ fn recovery_stays_within_the_memory_for_undo() {
 
     let vfs = Vfs { clock: Vfs::os().clock, ..image.vfs(1) };
     let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options()).unwrap();
-    let streams = &engine.txns.streams;
+    let streams = engine.txns.versions.streams();
     let undo: u64 = streams.list().iter().map(|stream| stream.end()).sum();
     assert!(undo > 4 * MEMORY, "{undo} bytes of undo");
     assert!(streams.bytes() <= MEMORY, "{} bytes of it in memory", streams.bytes());

@@ -51,7 +51,7 @@ fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
 fn the_last_tree_id_is_an_error() {
     let (_, db, table) = fresh();
     let txns = &db.core.engine.txns;
-    txns.tree_ids.raise_above(base::TreeId(u32::MAX - 2));
+    txns.trees.raise_ids_above(base::TreeId(u32::MAX - 2));
     db.create_table("last").unwrap();
     let error = db.create_table("one more").unwrap_err();
     assert!(matches!(&error, Error::Limit { what } if what.contains("tables have been made")), "{error}");
@@ -234,7 +234,7 @@ fn with_the_last_ids_no_transaction_begins_to_write() {
     let disk = MemDisk::default();
     let db = open(&disk);
     // The table takes an id, too.
-    db.core.engine.txns.status.skip_to(TxnId(LAST_WRITER.0 - 2));
+    db.core.engine.txns.versions.status().skip_to(TxnId(LAST_WRITER.0 - 2));
     let t = db.create_table("t").unwrap();
     let mut last = db.begin().unwrap();
     last.put(&t, b"a", b"1").unwrap();

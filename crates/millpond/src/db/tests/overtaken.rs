@@ -208,7 +208,7 @@ fn alternate(seed: u64, isolation: Isolation) -> Seen {
             }
             _ if rng.one_in(3) => tx.rollback_to(&mark).unwrap(),
             _ => {
-                world.db.core.engine.txns.history_step().unwrap();
+                world.db.core.engine.txns.history_keeper().step().unwrap();
             }
         }
         world.check(&mut tx, rng, &format!("seed {seed}, step {step}"));

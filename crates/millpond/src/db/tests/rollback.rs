@@ -418,7 +418,7 @@ fn a_rolled_back_long_value_is_freed_in_the_background() {
 fn rollbacks_to_savepoints_count_as_memory() {
     let (_disk, db, t) = super::fresh();
     let mut tx = db.begin().unwrap();
-    let bytes = || db.core.engine.txns.streams.bytes();
+    let bytes = || db.core.engine.txns.versions.streams().bytes();
     purge_and_check(&db);
     let empty = bytes();
     let (mut kept, mut points) = (0, Vec::new());

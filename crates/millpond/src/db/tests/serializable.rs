@@ -447,7 +447,7 @@ fn a_read_only_transaction_waits_for_durability_even_of_purged_rows() {
     tx.put(&t, &key(0), b"new").unwrap();
     tx.delete(&t, &key(10)).unwrap();
     let receipt = tx.commit().unwrap();
-    db.core.engine.txns.background_step(64).unwrap();
+    db.core.engine.txns.background().step(64).unwrap();
     for level in LEVELS {
         let reader = db.begin_with(TxnOptions::new().isolation(level).read_only(true)).unwrap();
         assert_eq!(reader.get(&t, &key(10)).unwrap(), None);

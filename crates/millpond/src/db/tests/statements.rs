@@ -171,7 +171,7 @@ fn a_cancelled_wait_ends_and_the_transaction_goes_on() {
     let mut tx = db.begin_with(patient).unwrap();
     tx.cancel_by(&canceller).unwrap();
     canceller.cancel();
-    let locks = &db.core.engine.txns;
+    let locks = db.core.engine.txns.row_locks();
     let rules = crate::txn::Rules {
         conflicts_after: None,
         younger: false,

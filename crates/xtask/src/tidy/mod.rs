@@ -5,6 +5,7 @@ mod circles;
 mod columns;
 mod docs;
 mod doors;
+mod figures;
 mod functions;
 mod layers;
 #[cfg(test)]
@@ -58,6 +59,7 @@ fn check(tree: &Tree) -> Vec<Problem> {
     functions::check(tree, &mut report);
     words::check(tree, &mut report);
     docs::check(tree, &mut report);
+    figures::check(tree, &mut report);
     problems.sort();
     problems
 }

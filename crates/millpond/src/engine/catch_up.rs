@@ -8,7 +8,7 @@ use super::replaying::ReplayTask;
 use super::roster::Worker;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
-use crate::recover::pending::Pending;
+use crate::recover::on_demand::pending::Pending;
 use base::Lsn;
 use base::sync::Parker;
 use base::sync::atomic::AtomicBool;

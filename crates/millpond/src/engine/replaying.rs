@@ -8,7 +8,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty::spawn_engine;
 use crate::error::{Error, Poison, Result};
 use crate::recover::apply::{Replay, replay};
-use crate::recover::pending::Pending;
+use crate::recover::on_demand::pending::Pending;
 use crate::store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};

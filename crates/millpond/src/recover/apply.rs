@@ -4,7 +4,7 @@
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop};
 use super::end::READ_AHEAD_BYTES;
-use super::pending::Pending;
+use super::on_demand::pending::Pending;
 use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
 use crate::buffer::{FetchHint, Pool, fetch_many};

@@ -1,7 +1,7 @@
 //! The first pass over the log: finds the log's end, and where the last change of each page is.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CHUNK_BYTES, EndOnDrop, LogChunk};
-use super::redo_table::RedoTable;
+use super::on_demand::redo_table::RedoTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;

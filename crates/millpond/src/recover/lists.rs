@@ -1,6 +1,6 @@
 //! Reads the lists of a checkpoint from the log.
 
-use super::redo_table::RedoTable;
+use super::on_demand::redo_table::RedoTable;
 use crate::checkpoint::dirty_list::decode_dirty;
 use crate::checkpoint::parts::Collector;
 use crate::checkpoint::root::{DirtyListAt, Root};

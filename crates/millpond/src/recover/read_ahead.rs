@@ -4,7 +4,7 @@
 //! that lie side by side. Those between are needed by a later window. So, where all pages fit the
 //! pool, a worker that needs a page reads those of its neighbours too that lack redo.
 
-use super::pending::Pending;
+use super::on_demand::pending::Pending;
 use super::window::neighbours;
 use base::PageNo;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl ReadAhead {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pending::tests::pending;
+    use super::super::on_demand::pending::tests::pending;
     use super::*;
     use base::Lsn;
 

@@ -17,6 +17,7 @@ use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use base::aligned::AlignedBuf;
 use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
 use pace::page_turns::alone_us;
 use std::ops::RangeInclusive;
@@ -53,6 +54,8 @@ pub(crate) struct Pending {
     /// Pages that lack redo may be torn and have no copy: the doublewrite was off.
     may_be_torn: bool,
     pages: Mutex<PendingPages>,
+    /// All redo has been applied. Then nobody asks for the mutex of `pages` any more.
+    is_over: AtomicBool,
     turns: Turns,
     pub(super) log_use: LogUse,
     /// What of the log is in memory.
@@ -86,6 +89,7 @@ impl Pending {
             pages_path,
             may_be_torn: last.may_be_torn,
             pages: Mutex::new(PendingPages { table: last.table, in_replay: Vec::new() }),
+            is_over: AtomicBool::new(false),
             turns: Turns::new(clock),
             log_use: LogUse::default(),
             copy: LogCopy::default(),
@@ -94,31 +98,44 @@ impl Pending {
         })
     }
 
+    /// Whether all redo has been applied: no page is pending, and none will be.
+    #[inline]
+    fn is_over(&self) -> bool {
+        // Acquire: what replay has done to a page happened before.
+        self.is_over.load(Ordering::Acquire)
+    }
+
     /// Returns the LSN of the last change that the page may lack.
+    #[inline]
     pub(crate) fn last(&self, page: PageNo) -> Option<Lsn> {
-        self.pages.lock().table.last(page)
+        if self.is_over() { None } else { self.pages.lock().table.last(page) }
     }
 
     /// Notes that the page lacks nothing any more.
     pub(crate) fn done(&self, page: PageNo) {
-        self.pages.lock().table.done(page);
+        if !self.is_over() {
+            self.pages.lock().table.done(page);
+        }
     }
 
     /// Returns whether the page lacks redo, or replay may be about to read it. Once this is false
     /// for a page, it stays false.
     pub(crate) fn is_pending(&self, page: PageNo) -> bool {
+        if self.is_over() {
+            return false;
+        }
         let pages = self.pages.lock();
         pages.table.last(page).is_some()
             || pages.in_replay.iter().any(|pages| pages.binary_search(&page).is_ok())
     }
 
     /// Returns how many pages lack redo.
-    pub(super) fn count(&self) -> usize {
+    pub(in super::super) fn count(&self) -> usize {
         self.pages.lock().table.count()
     }
 
     /// Adds those of the pages that lack redo.
-    pub(super) fn pending_among(&self, pages: RangeInclusive<PageNo>, out: &mut Vec<PageNo>) {
+    pub(in super::super) fn pending_among(&self, pages: RangeInclusive<PageNo>, out: &mut Vec<PageNo>) {
         let state = self.pages.lock();
         let pages = (pages.start().0..=pages.end().0).map(PageNo);
         out.extend(pages.filter(|page| state.table.last(*page).is_some()));
@@ -146,6 +163,7 @@ impl Pending {
     /// Says that all redo has been applied: no page is pending.
     pub(crate) fn all_done(&self) {
         self.pages.lock().table = RedoTable::default();
+        self.is_over.store(true, Ordering::Release);
         self.buffers.lock().clear();
         self.copy.forget_below(Lsn::MAX);
         self.log.segments().forget_cached();
@@ -216,13 +234,13 @@ impl Pending {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in super::super) mod tests {
     use super::*;
     use crate::log::tests::{LogDir, start};
     use base::sync::atomic::{AtomicUsize, Ordering};
     use vfs::mem::ManualClock;
 
-    pub(in super::super) fn pending(
+    pub(in super::super::super) fn pending(
         name: &str,
         redo_bytes: u64,
         lacking: &[(PageNo, Lsn)],
@@ -250,6 +268,21 @@ pub(super) mod tests {
         assert!(pending.in_turn(|| pending.turns.is_limited()));
         pending.replay_runs(false);
         assert!(!pending.turns.is_limited());
+    }
+
+    #[test]
+    fn no_page_is_pending_when_all_redo_is_applied() {
+        let lacking = [(PageNo(3), Lsn(9)), (PageNo(8), Lsn(7))];
+        let (_dir, pending) = pending("all-done", 1 << 20, &lacking);
+        assert_eq!((pending.last(PageNo(3)), pending.is_pending(PageNo(8))), (Some(Lsn(9)), true));
+        pending.done(PageNo(8));
+        assert_eq!((pending.last(PageNo(8)), pending.is_pending(PageNo(8))), (None, false));
+        pending.all_done();
+        // A page that is read now is as it is in the file, and asks nobody.
+        let locked = pending.pages.lock();
+        assert_eq!((pending.last(PageNo(3)), pending.is_pending(PageNo(3))), (None, false));
+        pending.done(PageNo(3));
+        drop(locked);
     }
 
     /// A single transaction has the device for itself; many together would only lose the time.

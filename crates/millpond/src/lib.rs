@@ -183,9 +183,9 @@
 #[doc(hidden)]
 pub mod planted;
 
-mod duty;
 mod error;
 mod options;
+mod role;
 
 mod reserve;
 

@@ -15,10 +15,10 @@ use base::sync::MutexGuard;
 use base::sync::atomic::Ordering;
 use base::{Lsn, PageNo};
 
-use super::calendar::{Entry, ListPosition};
 use super::dirty_set::{DirtyFrames, LsnSlices, SHARDS};
 use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
+use super::lsn_buckets::{Entry, ListPosition};
 use super::pool::Pool;
 use super::probe::PageProbe;
 
@@ -175,7 +175,7 @@ impl Pool {
         let mut complete_to = up_to;
         for sets in self.dirty.parts() {
             let before = pages.len();
-            for (end, entries) in sets.dirty.slices() {
+            for (end, entries) in sets.dirty.each() {
                 let ready = |&&(lsn, index): &&Entry| lsn < up_to && frames.get(index).state() & WRITING == 0;
                 let page = |&(lsn, index): &Entry| (frames.get(index).page_no(), lsn);
                 pages.extend(entries.iter().filter(ready).map(page));

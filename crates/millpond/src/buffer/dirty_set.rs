@@ -13,8 +13,8 @@ use base::sync::atomic::Ordering;
 use base::sync::{Mutex, MutexGuard};
 use base::{CachePadded, Lsn, Sharded};
 
-use super::calendar::{Calendar, Entry};
 use super::frame::Frames;
+use super::lsn_buckets::{Entry, LsnBuckets};
 
 /// How many parts the set has. Two threads meet in one of 16 in a sixteenth of the cases.
 pub(super) const SHARDS: usize = shards(16);
@@ -42,7 +42,7 @@ impl DirtySet {
 /// The frames of one part.
 #[derive(Debug)]
 pub(super) struct DirtyFrames {
-    pub(super) dirty: Calendar,
+    pub(super) dirty: LsnBuckets,
     /// Few: the part's share of the batches that are under way.
     pub(super) writing: Vec<Entry>,
     pub(super) slices: LsnSlices,
@@ -51,12 +51,12 @@ pub(super) struct DirtyFrames {
 impl Default for DirtyFrames {
     fn default() -> DirtyFrames {
         let slices = LsnSlices::default();
-        DirtyFrames { dirty: Calendar::new(fine(slices.shift)), writing: Vec::new(), slices }
+        DirtyFrames { dirty: LsnBuckets::new(fine(slices.shift)), writing: Vec::new(), slices }
     }
 }
 
-/// The width of the calendar's slices, as a shift, for counts in slices of this one. A batch takes
-/// slices of the calendar whole, so they are narrower.
+/// The width of the buckets, as a shift, for counts in slices of this one. A batch takes buckets
+/// whole, so they are narrower.
 fn fine(shift: u32) -> u32 {
     shift.saturating_sub(5)
 }
@@ -143,7 +143,7 @@ impl DirtyFrames {
             self.dirty.set_shift(fine(shift), |frame, place| {
                 frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
             });
-            for (_, entries) in self.dirty.slices() {
+            for (_, entries) in self.dirty.each() {
                 entries.iter().for_each(|&(lsn, _)| slices.add(lsn));
             }
             self.slices = slices;

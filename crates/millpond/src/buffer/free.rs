@@ -23,8 +23,8 @@ use metrics::{Latency, M};
 
 use super::frame::{AHEAD, CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
-use crate::duty;
 use crate::error::Result;
+use crate::role;
 
 /// The most frames that all scans together fill before they reuse them: room for what four of them
 /// read ahead.
@@ -199,7 +199,7 @@ impl Pool {
                 since_us = Some(self.clock.now_us());
                 self.metrics.add(M::FreeFrameWaits, 1);
             }
-            if duty::is_engine() {
+            if role::is_engine() {
                 match self.await_frame_first() {
                     Some(frame) => return Ok(self.waited_for(frame, since_us)),
                     None => continue,
@@ -234,7 +234,7 @@ impl Pool {
 
     fn pop_free(&self) -> Option<(FreeFrame<'_>, usize)> {
         let mut list = self.free.list.lock();
-        if !list.available(duty::is_engine()) {
+        if !list.available(role::is_engine()) {
             return None;
         }
         let frame = list.frames.pop()?;

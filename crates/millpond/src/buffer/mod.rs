@@ -18,7 +18,6 @@
 mod arena;
 mod audit;
 mod batch;
-mod calendar;
 mod dirty;
 mod dirty_set;
 mod fetch;
@@ -27,6 +26,7 @@ mod free;
 mod free_list;
 mod guard;
 mod latch;
+mod lsn_buckets;
 mod page_table;
 mod pool;
 mod probe;

@@ -340,7 +340,7 @@ fn a_thread_of_the_engine_gets_a_frame_before_callers_that_came_earlier() {
     while w.pool.frame_waiters() < 3 {
         spin(&mut turn);
     }
-    let engine = crate::duty::spawn_engine("engine", fetch(20)).unwrap();
+    let engine = crate::role::spawn_engine("engine", fetch(20)).unwrap();
     while w.pool.engine_frame_waiters() == 0 {
         spin(&mut turn);
     }

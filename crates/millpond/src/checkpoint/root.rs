@@ -12,12 +12,12 @@
 
 use super::places::{PLACES_BYTES, Places};
 use super::protection::Protection;
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
 use crate::log::group::GROUP_BYTES_MAX;
 use crate::log::reader::EpochStart;
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, crc};
@@ -252,7 +252,7 @@ impl RootFile {
         if !planted(Bug::NoRootSync) {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
-        self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, duty::callers());
+        self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, role::callers());
         Ok(())
     }
 }

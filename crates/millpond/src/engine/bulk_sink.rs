@@ -2,8 +2,8 @@
 
 use super::core::Engine;
 use crate::btree::{BulkSink, PageBatch};
-use crate::duty;
 use crate::error::Result;
+use crate::role;
 
 impl BulkSink for Engine {
     fn admit(&self, redo_bytes: usize) -> Result {
@@ -15,7 +15,7 @@ impl BulkSink for Engine {
     }
 
     fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
-        let _asked = duty::page_writes();
+        let _asked = role::page_writes();
         let (pages, images) = batch.parts();
         self.parts.flusher.write_new(pages, images)?;
         batch.pages.clear();

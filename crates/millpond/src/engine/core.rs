@@ -10,8 +10,8 @@ use super::parts::Parts;
 use super::recording::Recording;
 use super::roster::{Pause, Worker};
 use super::switches::Switches;
-use crate::duty;
 use crate::error::{Error, Poison, Result};
+use crate::role;
 use crate::store::Store;
 use crate::txn::Txns;
 use base::Lsn;
@@ -83,7 +83,7 @@ impl Engine {
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         self.finish_replay()?;
         let CleanerParts { clock, store, writers, checkpoints, disk, log_size, .. } = &self.parts.cleaner;
-        let _asked = duty::page_writes();
+        let _asked = role::page_writes();
         let (begun_us, begun) = (clock.now_us(), store.log.reserved_lsn());
         writers.drain(Force::Shutdown)?;
         // Writers that were active during the checkpoint will go on.
@@ -105,7 +105,7 @@ impl Engine {
             self.parts.purging.finish_on_full_disk();
         }
         self.stop();
-        let _asked = duty::page_writes();
+        let _asked = role::page_writes();
         // Commits that still wait get their result, also if the steps below fail: from here on no
         // other thread leads a flush for them. A failure poisons the database and is reported
         // below.

@@ -17,8 +17,8 @@
 use super::durable_dir::{parent_of, sync_dir};
 use super::purpose::Purpose;
 use super::residence::Residence;
-use crate::duty;
 use crate::error::{Error, Result};
+use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::crc;
@@ -130,7 +130,7 @@ impl DirOwner {
         file.write_at(&self.encode(residence.as_ref()), 0).map_err(|e| Error::io("write", &path, e))?;
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
-        metrics.fsync(FileKind::Lock, reason, vfs.clock.now_us() - start, duty::callers());
+        metrics.fsync(FileKind::Lock, reason, vfs.clock.now_us() - start, role::callers());
         sync_dir(vfs, metrics, dir, reason)
     }
 }

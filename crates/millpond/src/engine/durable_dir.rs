@@ -1,7 +1,7 @@
 //! Directories are made, and synced so that the names in them are durable.
 
-use crate::duty;
 use crate::error::{Error, Result};
+use crate::role;
 use metrics::{FileKind, Metrics, SyncReason};
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
 pub(super) fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
     let start = vfs.clock.now_us();
     vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
-    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, duty::callers());
+    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, role::callers());
     Ok(())
 }
 

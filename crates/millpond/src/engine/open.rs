@@ -17,10 +17,10 @@ use super::paths::Paths;
 use super::progress_file::{ProgressFile, Stage};
 use super::{adopt, build, catch_up};
 use crate::context::Context;
-use crate::duty;
 use crate::error::{Poison, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
+use crate::role;
 use metrics::Metrics;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
-        let _asked = duty::page_writes();
+        let _asked = role::page_writes();
         let metrics = Arc::new(Metrics::new());
         let (dir, options) = (&vfs.disk.absolute(dir), &with_absolute_dirs(vfs, options));
         let paths = Paths::new(dir, options);

@@ -3,9 +3,9 @@
 use super::directory::{AREAS, holds, missing};
 use super::purpose::Purpose;
 use crate::checkpoint::places::{Place, Places, choose, recorded};
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::role;
 use metrics::{FileKind, Metrics, SyncReason};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ impl Paths {
         cached.add(&self.undo);
         let metrics = Arc::clone(metrics);
         let on_sync =
-            move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
+            move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, role::callers());
         vfs.with_descriptor_cache(cached, Box::new(on_sync))
     }
 

@@ -7,8 +7,8 @@
 //! is poisoned it ends. A panic poisons the database.
 
 use super::waiters::Waiters;
-use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
+use crate::role::spawn_engine;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

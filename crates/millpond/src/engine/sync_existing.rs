@@ -2,9 +2,9 @@
 
 use super::durable_dir::{parent_of, sync_dir};
 use super::paths::Paths;
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::page_file::PageFile;
+use crate::role;
 use metrics::{FileKind, Metrics, SyncReason};
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn sync_file(vfs: &Vfs, path: &Path, kind: FileKind, metrics: &Metric
     };
     let start = vfs.clock.now_us();
     file.sync().map_err(|e| Error::io("sync", path, e))?;
-    metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, duty::callers());
+    metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, role::callers());
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(super) fn sync_existing(
     metrics: &Arc<Metrics>,
 ) -> Result {
     match PageFile::open(vfs, &paths.pages, page_bytes, metrics) {
-        Ok(pages) => pages.sync(SyncReason::Recovery, duty::callers)?,
+        Ok(pages) => pages.sync(SyncReason::Recovery, role::callers)?,
         // As in `sync_file`.
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

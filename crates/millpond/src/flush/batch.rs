@@ -7,12 +7,12 @@ use super::doublewrite::{AREAS, Doublewrite};
 use super::runs::{BatchLimit, RunShape, runs};
 use crate::buffer::{FlushTicket, Pool};
 use crate::context::Context;
-use crate::duty;
 use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::options::Options;
 use crate::page_file::{PageFile, seal};
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
@@ -169,7 +169,7 @@ impl Flusher {
         let images = &area.copies[..pages.len() * self.pool.page_bytes()];
         let ios = self.write(area.number, &pages, images, SyncReason::PageBatch)?;
         let pages = pages.len() as u64;
-        self.metrics.page_writes(force, pages, ios, duty::is_foreground());
+        self.metrics.page_writes(force, pages, ios, role::is_foreground());
         self.metrics.add(M::PageBatches, 1);
         // Before the area is given back: who waits for the batch looks at the pages then.
         self.pool.flushed(tickets);
@@ -220,7 +220,7 @@ impl Flusher {
             .flush_to(newest, SyncReason::WriteAhead)
             .and_then(|_| self.write(area.number, pages, images, SyncReason::BulkLoad));
         let ios = written.map_err(|error| self.poison.set(error))?;
-        self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios, duty::is_foreground());
+        self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios, role::is_foreground());
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Flusher {
     /// Returns how many callers wait for the batch: the one that asked for it, and those that need
     /// the frames of its pages.
     fn waiting(&self) -> u64 {
-        duty::callers() + self.pool.frame_waiters() as u64
+        role::callers() + self.pool.frame_waiters() as u64
     }
 
     /// Returns the sizes of runs in a batch that is written for this reason.

@@ -13,11 +13,11 @@
 //! holds a page image as it is written in place, with its own checksum and page number.
 
 use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::page::header;
 use crate::page_file::{PageFile, read_images, unseal, unseal_any};
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, PageNo, crc};
@@ -109,7 +109,7 @@ impl Doublewrite {
         file.write_at(&head, 0).map_err(io)?;
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", path, e))?;
-        metrics.fsync(FileKind::Doublewrite, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
+        metrics.fsync(FileKind::Doublewrite, SyncReason::Create, vfs.clock.now_us() - start, role::callers());
         Ok(())
     }
 
@@ -276,9 +276,9 @@ impl Doublewrite {
         }
         // Also if nothing is restored: writes of the last run may be in a cache only, and must not
         // vanish later.
-        pages.sync(SyncReason::Recovery, duty::callers)?;
+        pages.sync(SyncReason::Recovery, role::callers)?;
         let restored = plan.restore.len() as u64;
-        self.metrics.page_writes(Force::Recovery, restored, restored, duty::is_foreground());
+        self.metrics.page_writes(Force::Recovery, restored, restored, role::is_foreground());
         self.metrics.add(M::TornPagesRestored, restored);
         Ok(())
     }

@@ -27,9 +27,9 @@ use super::stamp::BlockStamp;
 use super::waiters::{Ticket, Wake};
 use super::write::{BlockWriter, FlushPlan};
 use crate::context::Context;
-use crate::duty;
 use crate::error::{Poison, Result};
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::Lsn;
 use base::sync::{MutexGuard, Parker, Unparker, spin};
 use metrics::{Latency, M, Metrics, SyncReason};
@@ -245,7 +245,7 @@ impl GroupCommit {
             prev_used: state.prev_used_at_from(),
             durable: self.buffer.durable(),
             depth: u64::from(state.count()) + 1,
-            waiters: state.waiters_up_to(to) + duty::callers(),
+            waiters: state.waiters_up_to(to) + role::callers(),
             scratch: state.take_scratch(),
             started_us: now,
         };

@@ -20,9 +20,9 @@ mod moving;
 pub(crate) use moving::remove_drafts;
 
 use super::block::{BLOCK_BYTES, block_start};
-use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -398,7 +398,7 @@ impl Segments {
         let current = self.shape.segment_of(super::block::block_of(writing));
         let first = self.numbers().last().map_or(current, |last| (last + 1).max(current));
         for n in 0..count {
-            self.make(&lock, first + n, duty::callers()).map_err(|error| (n, error))?;
+            self.make(&lock, first + n, role::callers()).map_err(|error| (n, error))?;
         }
         Ok(())
     }
@@ -465,8 +465,8 @@ impl Segments {
             }
             return Err(error);
         }
-        self.sync(&*segment.file, duty::callers()).map_err(failed)?;
-        self.make_ready(lock, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
+        self.sync(&*segment.file, role::callers()).map_err(failed)?;
+        self.make_ready(lock, number, &segment.path, Arc::clone(&segment.file), role::callers()).map(drop)?;
         self.metrics.add(M::LogSegmentsRecycled, 1);
         Ok(())
     }
@@ -482,7 +482,7 @@ impl Segments {
             }
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
             let took = self.vfs.clock.now_us() - start;
-            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, took, duty::callers());
+            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, took, role::callers());
             Ok(())
         })
     }

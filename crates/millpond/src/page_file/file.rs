@@ -2,8 +2,8 @@
 
 use super::failed_write::with_pages;
 use super::read_images::read_images;
-use crate::duty;
 use crate::error::{Error, Result};
+use crate::role;
 use base::PageNo;
 use base::aligned::AlignedBuf;
 use metrics::{FileKind, Metrics, SyncReason};
@@ -41,7 +41,7 @@ impl PageFile {
         let file = open(vfs, path, Create::IfMissing, false)?;
         let start = vfs.clock.now_us();
         file.set_len(0).and_then(|()| file.sync()).map_err(|e| Error::io("create", path, e))?;
-        metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
+        metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, role::callers());
         Ok(())
     }
 

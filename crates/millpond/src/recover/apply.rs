@@ -8,13 +8,13 @@ use super::on_demand::pending::Pending;
 use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
 use crate::buffer::{FetchHint, Pool, fetch_many};
-use crate::duty::spawn_engine;
 use crate::error::{Error, Result};
 use crate::log::group::PREV_MASK;
 use crate::log::reader::Scanner;
 use crate::page::header;
 use crate::page::op::{PageOp, prefetch_entry};
 use crate::planted::{Bug, planted};
+use crate::role::spawn_engine;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Lsn, PageNo};
 use std::fmt;
@@ -161,8 +161,8 @@ impl Replay {
             base::check!(before <= position.0, "replay goes back from {before}");
             let all = positions.iter().map(|position| position.load(Ordering::Acquire)).min();
             (self.reached)(Lsn(all.unwrap_or(0)));
-            for portion in shape.of_worker(worker) {
-                let places = by_page.sort(&window, portion, shape);
+            for partition in shape.of_worker(worker) {
+                let places = by_page.sort(&window, partition, shape);
                 self.apply(&window, places, worker, &mut ahead, batch_pages)?;
             }
             queue.give_back(window);

@@ -1,9 +1,9 @@
 //! The changes of pages from a stretch of the log, divided by pages as the log is read. Replay
 //! applies a window at once.
 //!
-//! Pages are divided among *portions* by number. The thread that reads the log copies each change
-//! to the end of its portion. So a worker finds all changes of a few hundred pages in a megabyte of
-//! memory, in order, and its processor has them in its caches. In the log they lie far apart.
+//! Pages are divided among *partitions* by number. The thread that reads the log copies each change
+//! to the end of its partition. So a worker finds all changes of a few hundred pages in a megabyte
+//! of memory, in order, and its processor has them in its caches. In the log they lie far apart.
 
 use crate::error::Result;
 use crate::log::group::{GROUP_BYTES_MAX, Record, Records};
@@ -13,16 +13,16 @@ use base::codec::fixed::{get_u32, get_u40, get_u64, set_u32, set_u40, set_u64};
 use base::{Lsn, PageNo};
 use std::ops::RangeInclusive;
 
-/// A portion takes memory by blocks of so many bytes. A change fits in one.
+/// A partition takes memory by blocks of so many bytes. A change fits in one.
 const BLOCK_BYTES: usize = 128 << 10;
 /// Blocks that are allocated together, in the system's huge pages.
 const SLAB_BLOCKS: usize = 16;
-/// Two to the power of this neighbours are in one portion, so that reads of them can be joined.
+/// Two to the power of this neighbours are in one partition, so that reads of them can be joined.
 const NEIGHBOUR_BITS: u32 = 6;
-/// At most so many portions.
-const PORTIONS_MAX: usize = 128;
-/// A portion is expected to fill so many blocks at least. The last one is half empty.
-const BLOCKS_A_PORTION: usize = 4;
+/// At most so many partitions.
+const PARTITIONS_MAX: usize = 128;
+/// A partition is expected to fill so many blocks at least. The last one is half empty.
+const BLOCKS_A_PARTITION: usize = 4;
 
 /// Before each change in a block: its LSN (8 bytes), length (4) and `prev` (5).
 const HEAD_BYTES: usize = 17;
@@ -33,12 +33,12 @@ const DIGIT_BITS: u32 = 11;
 const _: () = assert!(HEAD_BYTES + GROUP_BYTES_MAX <= BLOCK_BYTES);
 
 /// Returns about how much memory a window of so much log takes, bytes: half of the last block of
-/// each portion is empty.
+/// each partition is empty.
 pub(super) fn memory_of(window_bytes: usize) -> usize {
-    (window_bytes + window_bytes / (2 * BLOCKS_A_PORTION)).next_multiple_of(SLAB_BLOCKS * BLOCK_BYTES)
+    (window_bytes + window_bytes / (2 * BLOCKS_A_PARTITION)).next_multiple_of(SLAB_BLOCKS * BLOCK_BYTES)
 }
 
-/// Returns the pages that are in one portion with `page`, side by side in the file.
+/// Returns the pages that are in one partition with `page`, side by side in the file.
 pub(super) fn neighbours(page: PageNo) -> RangeInclusive<PageNo> {
     let first = page.0 >> NEIGHBOUR_BITS << NEIGHBOUR_BITS;
     PageNo(first)..=PageNo(first | ((1 << NEIGHBOUR_BITS) - 1))
@@ -66,32 +66,33 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     workers: usize,
-    /// The number of portions is two to the power of this.
+    /// The number of partitions is two to the power of this.
     bits: u32,
 }
 
 impl Shape {
     /// For windows of about `bytes` bytes.
     pub(super) fn new(workers: usize, bytes: usize) -> Shape {
-        let portions = (bytes / BLOCK_BYTES / BLOCKS_A_PORTION).clamp(workers, PORTIONS_MAX.max(workers));
-        Shape { workers, bits: portions.next_power_of_two().trailing_zeros() }
+        let partitions =
+            (bytes / BLOCK_BYTES / BLOCKS_A_PARTITION).clamp(workers, PARTITIONS_MAX.max(workers));
+        Shape { workers, bits: partitions.next_power_of_two().trailing_zeros() }
     }
 
-    fn portions(self) -> usize {
+    fn partitions(self) -> usize {
         1 << self.bits
     }
 
-    /// Returns the portions of a worker. A page is always in the same one.
+    /// Returns the partitions of a worker. A page is always in the same one.
     pub(super) fn of_worker(self, worker: usize) -> impl Iterator<Item = usize> {
-        (worker..self.portions()).step_by(self.workers)
+        (worker..self.partitions()).step_by(self.workers)
     }
 
     #[inline]
     fn portion_of(self, page: PageNo) -> usize {
-        page.0 as usize >> NEIGHBOUR_BITS & (self.portions() - 1)
+        page.0 as usize >> NEIGHBOUR_BITS & (self.partitions() - 1)
     }
 
-    /// Returns the index of a page among those of its portion. It ascends with the page number.
+    /// Returns the index of a page among those of its partition. It ascends with the page number.
     #[inline]
     fn index_of(self, page: PageNo) -> usize {
         let neighbour = page.0 as usize & ((1 << NEIGHBOUR_BITS) - 1);
@@ -101,7 +102,7 @@ impl Shape {
 
 /// Changes of a few hundred pages, in the order of the log.
 #[derive(Debug, Default)]
-struct Portion {
+struct Partition {
     places: Vec<Place>,
     /// The block that is being filled, and how many of its bytes are used.
     block: u32,
@@ -117,17 +118,17 @@ pub(super) struct Window {
     pub(super) to: Lsn,
     slabs: Vec<AlignedBuf>,
     blocks_used: usize,
-    portions: Vec<Portion>,
+    partitions: Vec<Partition>,
 }
 
 impl Window {
     /// Makes it empty. It keeps its memory.
     pub(super) fn begin(&mut self, from: Lsn, shape: Shape) {
         (self.from, self.to, self.blocks_used) = (from, from, 0);
-        self.portions.resize_with(shape.portions(), Portion::default);
-        for portion in &mut self.portions {
-            portion.places.clear();
-            portion.used = BLOCK_BYTES;
+        self.partitions.resize_with(shape.partitions(), Partition::default);
+        for partition in &mut self.partitions {
+            partition.places.clear();
+            partition.used = BLOCK_BYTES;
         }
     }
 
@@ -165,12 +166,12 @@ impl Window {
     }
 
     #[inline]
-    fn put(&mut self, portion: usize, page: PageNo, change: Change<'_>) {
+    fn put(&mut self, partition: usize, page: PageNo, change: Change<'_>) {
         let needed = HEAD_BYTES + change.op.len();
-        if self.portions[portion].used + needed > BLOCK_BYTES {
-            (self.portions[portion].block, self.portions[portion].used) = (self.take_block(), 0);
+        if self.partitions[partition].used + needed > BLOCK_BYTES {
+            (self.partitions[partition].block, self.partitions[partition].used) = (self.take_block(), 0);
         }
-        let Portion { places, block, used } = &mut self.portions[portion];
+        let Partition { places, block, used } = &mut self.partitions[partition];
         let (block, at) = (*block, std::mem::replace(used, *used + needed));
         places.push(Place { page, block, at: at as u32 });
         let start = block as usize % SLAB_BLOCKS * BLOCK_BYTES + at;
@@ -213,7 +214,7 @@ impl Window {
     }
 }
 
-/// The changes of a portion, sorted by page. Those of a page are in the order of the log.
+/// The changes of a partition, sorted by page. Those of a page are in the order of the log.
 #[derive(Debug, Default)]
 pub(super) struct ByPage {
     places: Vec<Place>,
@@ -222,10 +223,10 @@ pub(super) struct ByPage {
 }
 
 impl ByPage {
-    /// Sorts the changes of a portion of a window.
-    pub(super) fn sort(&mut self, window: &Window, portion: usize, shape: Shape) -> &[Place] {
+    /// Sorts the changes of a partition of a window.
+    pub(super) fn sort(&mut self, window: &Window, partition: usize, shape: Shape) -> &[Place] {
         self.places.clear();
-        self.places.extend_from_slice(&window.portions[portion].places);
+        self.places.extend_from_slice(&window.partitions[partition].places);
         let most = self.places.iter().map(|place| shape.index_of(place.page)).max().unwrap_or(0);
         self.sorting.resize(self.places.len(), Place::default());
         let mut shift = 0;
@@ -258,7 +259,7 @@ mod tests {
     use base::prng::Prng;
     use std::collections::BTreeMap;
 
-    /// Each change is in one portion of one worker, with those of its page, in order; also the
+    /// Each change is in one partition of one worker, with those of its page, in order; also the
     /// longest ones, and when a window is used again.
     #[test]
     fn every_change_is_dealt_once_and_in_order() {
@@ -278,13 +279,13 @@ mod tests {
             }
             let mut found = BTreeMap::new();
             let mut by_page = ByPage::default();
-            for portion in (0..workers).flat_map(|worker| shape.of_worker(worker)) {
-                let places = by_page.sort(&window, portion, shape);
+            for partition in (0..workers).flat_map(|worker| shape.of_worker(worker)) {
+                let places = by_page.sort(&window, partition, shape);
                 assert!(places.is_sorted_by_key(|place| place.page));
                 for of_page in places.chunk_by(|a, b| a.page == b.page) {
                     let changes = of_page.iter().map(|place| window.change(*place));
                     let changes: Vec<_> = changes.map(|c| (c.lsn, c.prev, c.op.to_vec())).collect();
-                    assert!(found.insert(of_page[0].page, changes).is_none(), "a page is in two portions");
+                    assert!(found.insert(of_page[0].page, changes).is_none(), "a page is in two partitions");
                 }
             }
             assert!(found == expected, "{workers} workers");
@@ -293,11 +294,11 @@ mod tests {
 
     #[test]
     fn a_small_window_has_few_portions() {
-        let portions = |workers, bytes| Shape::new(workers, bytes).portions();
-        assert_eq!(portions(1, 16 << 10), 1);
-        assert_eq!(portions(3, 16 << 10), 4);
-        assert_eq!(portions(4, 8 << 20), 16);
-        assert_eq!(portions(4, 64 << 20), PORTIONS_MAX);
-        assert_eq!(portions(200, 64 << 20), 256);
+        let partitions = |workers, bytes| Shape::new(workers, bytes).partitions();
+        assert_eq!(partitions(1, 16 << 10), 1);
+        assert_eq!(partitions(3, 16 << 10), 4);
+        assert_eq!(partitions(4, 8 << 20), 16);
+        assert_eq!(partitions(4, 64 << 20), PARTITIONS_MAX);
+        assert_eq!(partitions(200, 64 << 20), 256);
     }
 }

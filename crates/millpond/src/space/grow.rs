@@ -3,12 +3,12 @@
 
 use super::ground::Ground;
 use super::options::{FILE_MAGIC, PAGES_MAX, SpaceOptions};
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::map::EXTENT_PAGES;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::PageNo;
 use base::codec::Put;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -109,7 +109,7 @@ impl Growth {
         // them fails.
         ground.file.grow(from, to).map_err(|error| full_or_poison(ground, error))?;
         let waiting = || {
-            let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
+            let own = if reason == SyncReason::Create { role::callers() } else { 0 };
             own + self.waiting.load(Ordering::Relaxed)
         };
         if !planted(Bug::NoGrowSync) {

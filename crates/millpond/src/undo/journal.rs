@@ -24,10 +24,10 @@ use super::stream::ChunkCopy;
 use super::streams::Streams;
 use crate::checkpoint::UndoFiles;
 use crate::checkpoint::list::ListedBatches;
-use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
 use crate::reserve::Reserve;
+use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::codec::{Put, Reader, Truncated};
@@ -370,7 +370,7 @@ impl Journal {
                 FileKind::Undo,
                 SyncReason::Harden,
                 self.vfs.clock.now_us() - start,
-                duty::callers(),
+                role::callers(),
             );
             kept.synced = kept.len;
         }
@@ -457,7 +457,7 @@ impl Journal {
             FileKind::Dir,
             SyncReason::Harden,
             self.vfs.clock.now_us() - start,
-            duty::callers(),
+            role::callers(),
         );
         self.next = next;
         let file = Arc::new(UndoFile { number, path, file });

@@ -32,7 +32,7 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The engine's modules from the bottom up. `lib.rs` is above all of them.
 const MODULES: &[&str] = &[
     "planted",
-    "duty",
+    "role",
     "error",
     "options",
     "reserve",

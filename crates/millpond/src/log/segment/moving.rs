@@ -7,10 +7,10 @@
 //! one in the directory of now counts, and nothing was ever written into the other.
 
 use super::{FilesLock, SPARE_SEGMENTS, Segment, Segments, write_zeros};
-use crate::duty;
 use crate::error::{Error, Result};
 use crate::log::block::block_of;
 use crate::planted::{Bug, planted};
+use crate::role;
 use base::Lsn;
 use base::sync::atomic::Ordering;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl Segments {
                 self.replacing.store(old.number, Ordering::Relaxed);
                 old
             };
-            let made = self.make(&lock, old.number, duty::callers());
+            let made = self.make(&lock, old.number, role::callers());
             if made.is_err() {
                 let _ready = self.ready.lock();
                 self.replacing.store(u64::MAX, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Segments {
         if old.path.parent() == Some(&self.dir()) {
             return Ok(false);
         }
-        match self.make(lock, number, duty::callers()) {
+        match self.make(lock, number, role::callers()) {
             Ok(_) => self.remove_file(old).map(|()| true),
             // The old file has its space: the log goes on in it, and moves later.
             Err(error) if error.may_pass() => Ok(false),

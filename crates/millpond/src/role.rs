@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 /// What a thread works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Duty {
+enum Role {
     /// A caller that asked for anything but page writes. The default.
     Caller,
     /// A caller that asked for page writes: opening, a checkpoint, closing, a bulk load.
@@ -18,36 +18,36 @@ enum Duty {
 }
 
 thread_local! {
-    static DUTY: Cell<Duty> = const { Cell::new(Duty::Caller) };
+    static ROLE: Cell<Role> = const { Cell::new(Role::Caller) };
 }
 
-/// Sets the duty of its thread until it is dropped.
+/// Keeps its thread in a role until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct OnDuty {
-    before: Duty,
+pub(crate) struct InRole {
+    before: Role,
     /// Not `Send`: it belongs to its thread.
     _here: PhantomData<*const ()>,
 }
 
-impl OnDuty {
-    fn begin(duty: Duty) -> OnDuty {
-        OnDuty { before: DUTY.replace(duty), _here: PhantomData }
+impl InRole {
+    fn begin(role: Role) -> InRole {
+        InRole { before: ROLE.replace(role), _here: PhantomData }
     }
 }
 
-impl Drop for OnDuty {
+impl Drop for InRole {
     fn drop(&mut self) {
-        DUTY.set(self.before);
+        ROLE.set(self.before);
     }
 }
 
 /// Marks the work of this thread as page writes that its caller asked for. A thread of the engine
 /// stays one.
-pub(crate) fn page_writes() -> OnDuty {
-    OnDuty::begin(match DUTY.get() {
-        Duty::Engine => Duty::Engine,
-        Duty::Caller | Duty::PageWrites => Duty::PageWrites,
+pub(crate) fn page_writes() -> InRole {
+    InRole::begin(match ROLE.get() {
+        Role::Engine => Role::Engine,
+        Role::Caller | Role::PageWrites => Role::PageWrites,
     })
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn spawn_engine<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
     spawn(name, move || {
-        let _duty = OnDuty::begin(Duty::Engine);
+        let _role = InRole::begin(Role::Engine);
         work()
     })
 }
@@ -70,13 +70,13 @@ pub(crate) fn callers() -> u64 {
 
 /// Whether this is a thread of the engine.
 pub(crate) fn is_engine() -> bool {
-    DUTY.get() == Duty::Engine
+    ROLE.get() == Role::Engine
 }
 
 /// Whether a page that this thread writes is written in the time of a caller that did not ask for
 /// it.
 pub(crate) fn is_foreground() -> bool {
-    DUTY.get() == Duty::Caller
+    ROLE.get() == Role::Caller
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Frames ordered by an LSN, roughly: in slices of the LSN scale, without order within a slice.
+//! Frames ordered by an LSN, roughly: in buckets of the LSN scale, without order within a bucket,
+//! as in a calendar queue (R. Brown, Communications of the ACM 31, 1988).
 //!
 //! A set that is ordered throughout costs a search for each frame that enters and each that leaves.
-//! Here both take a step: a frame is added at the end of its slice, and where it left, the last one
-//! takes its place. Nobody needs the order within a slice, for the checkpoint asks only for the
-//! least LSN of all, and a batch takes the oldest slices whole.
+//! Here both take a step: a frame is added at the end of its bucket, and where it left, the last
+//! one takes its place. Nobody needs the order within a bucket, for the checkpoint asks only for
+//! the least LSN of all, and a batch takes the oldest buckets whole.
 
 use base::Lsn;
 use std::collections::VecDeque;
@@ -11,17 +12,17 @@ use std::collections::VecDeque;
 /// A frame and its LSN.
 pub(super) type Entry = (Lsn, u32);
 
-/// Empty slices whose memory is kept for new ones.
+/// Empty buckets whose memory is kept for new ones.
 const SPARE: usize = 16;
 
-/// The frames. The caller keeps for each of them the place that [`Calendar::insert`] returned.
+/// The frames. The caller keeps for each of them the place that [`LsnBuckets::insert`] returned.
 #[derive(Debug)]
-pub(super) struct Calendar {
-    /// A slice is `1 << shift` bytes of the log wide.
+pub(super) struct LsnBuckets {
+    /// A bucket is `1 << shift` bytes of the log wide.
     shift: u32,
-    /// The number of the first slice. It is not empty, if there are any.
+    /// The number of the first bucket. It is not empty, if there are any.
     first: u64,
-    slices: VecDeque<Vec<Entry>>,
+    buckets: VecDeque<Vec<Entry>>,
     len: usize,
     spare: Vec<Vec<Entry>>,
     /// How often the width has changed.
@@ -32,15 +33,15 @@ pub(super) struct Calendar {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ListPosition {
     widths: u32,
-    slice: u64,
-    /// So many entries of the slice are not listed yet; `None` if none of it is.
+    bucket: u64,
+    /// So many entries of the bucket are not listed yet; `None` if none of it is.
     left: Option<usize>,
 }
 
-impl Calendar {
-    pub(super) fn new(shift: u32) -> Calendar {
-        let (slices, spare) = (VecDeque::new(), Vec::new());
-        Calendar { shift, first: 0, slices, len: 0, spare, widths: 0 }
+impl LsnBuckets {
+    pub(super) fn new(shift: u32) -> LsnBuckets {
+        let (buckets, spare) = (VecDeque::new(), Vec::new());
+        LsnBuckets { shift, first: 0, buckets, len: 0, spare, widths: 0 }
     }
 
     /// Returns the number of frames.
@@ -50,19 +51,19 @@ impl Calendar {
 
     /// Adds a frame. Returns its place.
     pub(super) fn insert(&mut self, lsn: Lsn, frame: u32) -> u32 {
-        let slice = lsn.0 >> self.shift;
-        if self.slices.is_empty() {
-            self.first = slice;
+        let bucket = lsn.0 >> self.shift;
+        if self.buckets.is_empty() {
+            self.first = bucket;
         }
-        while slice < self.first {
+        while bucket < self.first {
             self.first -= 1;
-            self.slices.push_front(Vec::new());
+            self.buckets.push_front(Vec::new());
         }
-        let index = (slice - self.first) as usize;
-        if index >= self.slices.len() {
-            self.slices.resize_with(index + 1, Vec::new);
+        let index = (bucket - self.first) as usize;
+        if index >= self.buckets.len() {
+            self.buckets.resize_with(index + 1, Vec::new);
         }
-        let entries = &mut self.slices[index];
+        let entries = &mut self.buckets[index];
         if entries.capacity() == 0
             && let Some(spare) = self.spare.pop()
         {
@@ -75,15 +76,15 @@ impl Calendar {
 
     /// Removes a frame from its place. If another frame has that place now, returns it.
     pub(super) fn remove(&mut self, lsn: Lsn, frame: u32, place: u32) -> Option<u32> {
-        let slice = (lsn.0 >> self.shift).checked_sub(self.first);
-        let entries = slice.and_then(|slice| self.slices.get_mut(slice as usize));
+        let bucket = (lsn.0 >> self.shift).checked_sub(self.first);
+        let entries = bucket.and_then(|bucket| self.buckets.get_mut(bucket as usize));
         let found = entries.filter(|entries| entries.get(place as usize) == Some(&(lsn, frame)));
         let entries = found.expect("a dirty frame is in its place");
         entries.swap_remove(place as usize);
         let moved = entries.get(place as usize).map(|&(_, frame)| frame);
         self.len -= 1;
-        while self.slices.front().is_some_and(Vec::is_empty) {
-            let empty = self.slices.pop_front().unwrap_or_default();
+        while self.buckets.front().is_some_and(Vec::is_empty) {
+            let empty = self.buckets.pop_front().unwrap_or_default();
             if empty.capacity() > 0 && self.spare.len() < SPARE {
                 self.spare.push(empty);
             }
@@ -94,23 +95,23 @@ impl Calendar {
 
     /// Returns the least LSN.
     pub(super) fn min(&self) -> Option<Lsn> {
-        self.slices.front()?.iter().map(|&(lsn, _)| lsn).min()
+        self.buckets.front()?.iter().map(|&(lsn, _)| lsn).min()
     }
 
-    /// Returns each slice: the LSN where it ends, and its entries in any order.
-    pub(super) fn slices(&self) -> impl Iterator<Item = (Lsn, &[Entry])> {
+    /// Returns each bucket: the LSN where it ends, and its entries in any order.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Lsn, &[Entry])> {
         let end = |n: usize| Lsn((self.first + n as u64 + 1) << self.shift);
-        self.slices.iter().enumerate().map(move |(n, entries)| (end(n), entries.as_slice()))
+        self.buckets.iter().enumerate().map(move |(n, entries)| (end(n), entries.as_slice()))
     }
 
-    /// Makes the slices `1 << shift` bytes wide. Tells the new place of each frame.
+    /// Makes the buckets `1 << shift` bytes wide. Tells the new place of each frame.
     pub(super) fn set_shift(&mut self, shift: u32, mut tell: impl FnMut(u32, u32)) {
         if self.shift == shift {
             return;
         }
-        let before = std::mem::replace(self, Calendar::new(shift));
+        let before = std::mem::replace(self, LsnBuckets::new(shift));
         self.widths = before.widths + 1;
-        for (lsn, frame) in before.slices.into_iter().flatten() {
+        for (lsn, frame) in before.buckets.into_iter().flatten() {
             tell(frame, self.insert(lsn, frame));
         }
     }
@@ -129,13 +130,13 @@ impl Calendar {
             *at = ListPosition { widths: self.widths, ..ListPosition::default() };
         }
         let mut shown = 0;
-        if at.slice < self.first {
-            // The slice has become empty since: nothing of the next one is listed yet.
+        if at.bucket < self.first {
+            // The bucket has become empty since: nothing of the next one is listed yet.
             at.left = None;
         }
-        at.slice = at.slice.max(self.first);
-        while at.slice << self.shift < lsn.0
-            && let Some(entries) = self.slices.get((at.slice - self.first) as usize)
+        at.bucket = at.bucket.max(self.first);
+        while at.bucket << self.shift < lsn.0
+            && let Some(entries) = self.buckets.get((at.bucket - self.first) as usize)
         {
             // From the end: a frame that leaves gives its place to the last one, which was shown,
             // or everything above was.
@@ -150,7 +151,7 @@ impl Calendar {
                     shown += 1;
                 }
             }
-            (at.slice, at.left) = (at.slice + 1, None);
+            (at.bucket, at.left) = (at.bucket + 1, None);
         }
         false
     }
@@ -162,32 +163,32 @@ mod tests {
     use base::prng::Prng;
     use std::collections::BTreeMap;
 
-    /// A calendar with the places of its frames, and the truth.
+    /// Buckets with the places of its frames, and the truth.
     struct Checked {
-        calendar: Calendar,
+        buckets: LsnBuckets,
         places: BTreeMap<u32, (Lsn, u32)>,
     }
 
     impl Checked {
         fn new() -> Checked {
-            Checked { calendar: Calendar::new(4), places: BTreeMap::new() }
+            Checked { buckets: LsnBuckets::new(4), places: BTreeMap::new() }
         }
 
         fn insert(&mut self, lsn: u64, frame: u32) {
-            let place = self.calendar.insert(Lsn(lsn), frame);
+            let place = self.buckets.insert(Lsn(lsn), frame);
             assert!(self.places.insert(frame, (Lsn(lsn), place)).is_none());
         }
 
         fn remove(&mut self, frame: u32) {
             let (lsn, place) = self.places.remove(&frame).unwrap();
-            if let Some(moved) = self.calendar.remove(lsn, frame, place) {
+            if let Some(moved) = self.buckets.remove(lsn, frame, place) {
                 self.places.get_mut(&moved).unwrap().1 = place;
             }
         }
 
         fn set_shift(&mut self, shift: u32) {
             let places = &mut self.places;
-            self.calendar.set_shift(shift, |frame, place| places.get_mut(&frame).unwrap().1 = place);
+            self.buckets.set_shift(shift, |frame, place| places.get_mut(&frame).unwrap().1 = place);
         }
 
         /// Any frame.
@@ -197,7 +198,7 @@ mod tests {
         }
 
         fn oldest_slice(&self) -> Vec<u32> {
-            let oldest = self.calendar.slices().next();
+            let oldest = self.buckets.each().next();
             oldest.map_or(Vec::new(), |(_, entries)| entries.iter().map(|&(_, frame)| frame).collect())
         }
 
@@ -219,13 +220,13 @@ mod tests {
             if rng.one_in(200) {
                 c.set_shift(rng.below(8) as u32);
             }
-            let calendar = &c.calendar;
-            assert_eq!(calendar.min(), c.places.values().map(|&(lsn, _)| lsn).min(), "turn {turn}");
-            assert_eq!(calendar.len(), c.places.len());
+            let buckets = &c.buckets;
+            assert_eq!(buckets.min(), c.places.values().map(|&(lsn, _)| lsn).min(), "turn {turn}");
+            assert_eq!(buckets.len(), c.places.len());
             let (mut from, mut seen) = (Lsn::ZERO, 0);
-            for (end, entries) in calendar.slices() {
+            for (end, entries) in buckets.each() {
                 for (place, &(lsn, frame)) in entries.iter().enumerate() {
-                    assert!(from <= lsn && lsn < end, "turn {turn}: {lsn:?} in a slice to {end:?}");
+                    assert!(from <= lsn && lsn < end, "turn {turn}: {lsn:?} in a bucket to {end:?}");
                     assert_eq!(c.places[&frame], (lsn, place as u32));
                     seen += 1;
                 }
@@ -235,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Between two calls frames come and go, and the width of the slices changes.
+    /// Between two calls frames come and go, and the width of the buckets changes.
     #[test]
     fn a_list_in_pieces_has_all_that_stay() {
         let mut rng = Prng::new(7);
@@ -243,7 +244,7 @@ mod tests {
             let mut c = Checked::new();
             let first = 1000 * round;
             (first..first + 200).for_each(|turn| c.step(turn, &mut rng));
-            // Sometimes all of them in a few slices.
+            // Sometimes all of them in a few buckets.
             c.set_shift(rng.below(8) as u32);
             let limit = Lsn(first + rng.below(220));
             let mut stay: BTreeMap<u32, Lsn> =
@@ -251,7 +252,7 @@ mod tests {
             stay.retain(|_, lsn| *lsn < limit);
             let (mut at, mut shown) = (ListPosition::default(), BTreeMap::new());
             let mut turn = first + 200;
-            while c.calendar.list(limit, &mut at, 3, |(lsn, frame)| {
+            while c.buckets.list(limit, &mut at, 3, |(lsn, frame)| {
                 shown.insert(frame, lsn);
             }) {
                 for _ in 0..rng.below(4) {
@@ -265,7 +266,7 @@ mod tests {
                         None => c.insert(limit.0.max(turn), turn as u32),
                     }
                 }
-                // The page writers take the oldest slice as a whole.
+                // The page writers take the oldest bucket as a whole.
                 if rng.one_in(4) {
                     let oldest: Vec<u32> = c.oldest_slice();
                     for frame in oldest {
@@ -284,15 +285,15 @@ mod tests {
         }
     }
 
-    /// The place in a slice was once kept for the next one if all of the slice left meanwhile: then
-    /// a checkpoint's list of dirty pages had only the first entries of that one.
+    /// The place in a bucket was once kept for the next one if all of the bucket left meanwhile:
+    /// then a checkpoint's list of dirty pages had only the first entries of that one.
     #[test]
-    fn a_list_begins_the_next_slice_if_its_own_is_gone() {
+    fn a_list_begins_the_next_bucket_if_its_own_is_gone() {
         let mut c = Checked::new();
         (0..2).for_each(|n| c.insert(n, n as u32));
         (16..26).for_each(|n| c.insert(n, n as u32));
         let (mut at, mut shown) = (ListPosition::default(), Vec::new());
-        let mut list = |c: &Checked| c.calendar.list(Lsn(100), &mut at, 1, |(_, frame)| shown.push(frame));
+        let mut list = |c: &Checked| c.buckets.list(Lsn(100), &mut at, 1, |(_, frame)| shown.push(frame));
         assert!(list(&c));
         (0..2).for_each(|frame| c.remove(frame));
         while list(&c) {}
@@ -303,8 +304,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "a dirty frame is in its place")]
     fn a_frame_that_is_not_there_cannot_leave() {
-        let mut calendar = Calendar::new(4);
-        let place = calendar.insert(Lsn(20), 1);
-        calendar.remove(Lsn(20), 2, place);
+        let mut buckets = LsnBuckets::new(4);
+        let place = buckets.insert(Lsn(20), 1);
+        buckets.remove(Lsn(20), 2, place);
     }
 }

@@ -66,8 +66,7 @@ impl Client<'_> {
     }
 
     fn options(&mut self) -> (TxnOptions, Isolation) {
-        let levels = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
-        let isolation = *self.rng.pick(&levels);
+        let isolation = *self.rng.pick(Isolation::ALL);
         let durability = match self.rng.below(4) {
             0 => Durability::Bounded { ms: 5, bytes: 100_000 },
             1 => Durability::None,

@@ -91,6 +91,17 @@ pub enum Isolation {
     Serializable,
 }
 
+impl Isolation {
+    /// All levels, the weakest first.
+    ///
+    /// ```
+    /// use millpond::Isolation;
+    /// assert!(Isolation::ALL.contains(&Isolation::default()));
+    /// ```
+    pub const ALL: &'static [Isolation] =
+        &[Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+}
+
 /// The options of a transaction. [`Db::begin_with`](crate::Db::begin_with) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxnOptions {

@@ -446,7 +446,7 @@ fn a_table_in_use_cannot_be_dropped_or_renamed() {
         &|tx| assert_eq!(tx.range(&t, ..).unwrap().count(), 1),
         &|tx| tx.scan(&t, .., |_, _| std::ops::ControlFlow::Break(())).unwrap(),
     ];
-    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+    for &isolation in Isolation::ALL {
         for (n, read) in reads.iter().enumerate() {
             let tx = db.begin_with(TxnOptions::new().isolation(isolation).read_only(n == 0)).unwrap();
             read(&tx);

@@ -71,8 +71,7 @@ fn walk(seed: u64) {
     let mut tx = db.begin().unwrap();
     (0..250).for_each(|_| change(&mut rng, &mut tx, &t, &mut model));
     tx.commit().unwrap();
-    let level = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
-    let level = level[rng.below(3) as usize];
+    let level = *rng.pick(Isolation::ALL);
     let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
     let mut cursor = Cursor::new(&t);
     if rng.one_in(3) {

@@ -12,10 +12,10 @@ fn an_idle_transaction_does_not_count_as_a_working_thread() {
     let (_disk, db, table) = fresh();
     let engine = &db.core.engine;
     assert_eq!(engine.threads_in_calls(), 0);
-    let levels = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+    let levels = Isolation::ALL;
     let mut idle = Vec::new();
     for n in 0..300u32 {
-        let options = TxnOptions::new().isolation(levels[n as usize % 3]).read_only(n % 5 == 0);
+        let options = TxnOptions::new().isolation(levels[n as usize % levels.len()]).read_only(n % 5 == 0);
         let mut tx = db.begin_with(options).unwrap();
         assert_eq!(tx.get(&table, &n.to_be_bytes()).unwrap(), None);
         if n % 5 != 0 {

@@ -17,15 +17,13 @@ fn keys(range: crate::Result<crate::Range<'_>>) -> Vec<u8> {
     range.unwrap().map(|row| row.unwrap().0[0]).collect()
 }
 
-const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
-
 #[test]
 fn a_nowait_read_fails_without_ending_its_transaction() {
     let (_disk, db, t) = jobs(3);
     let mut holder = db.begin().unwrap();
     holder.put(&t, &[0], b"changed").unwrap(); // locked by its version
     holder.get_for_share(&t, &[1]).unwrap(); // locked by a request
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
         assert!(matches!(tx.get_for_update_with(&t, &[0], NoWait), Err(Error::LockTimeout)));
         assert!(matches!(tx.get_for_share_with(&t, &[0], NoWait), Err(Error::LockTimeout)));
@@ -48,7 +46,7 @@ fn locked_rows_are_skipped() {
     holder.get_for_update(&t, &[2]).unwrap();
     holder.delete(&t, &[3]).unwrap();
     holder.insert(&t, &[9], b"not yet").unwrap();
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
         assert_eq!(tx.get_for_update_with(&t, &[0], SkipLocked).unwrap(), None);
         assert_eq!(keys(tx.range_for_update(&t, .., SkipLocked)), [1, 4, 5], "{level:?}");
@@ -81,7 +79,7 @@ fn a_locking_range_locks_only_the_rows_it_returned() {
 #[test]
 fn a_table_works_as_a_queue_for_many_workers() {
     const JOBS: u8 = 120;
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let (_disk, db, t) = jobs(JOBS);
         let done: Vec<u8> = std::thread::scope(|scope| {
             let work = || {

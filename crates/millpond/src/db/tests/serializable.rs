@@ -42,14 +42,12 @@ fn filled(count: u32) -> (MemDisk, Db, Table) {
     (disk, db, t)
 }
 
-const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
-
 #[test]
 fn a_row_that_was_read_does_not_change() {
     let (_disk, db, t) = filled(3);
     let reader = serial(&db);
     assert!(reader.get(&t, &key(10)).unwrap().is_some());
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut writer = at(&db, level);
         assert!(waits(writer.put(&t, &key(10), b"new")) && waits(writer.delete(&t, &key(10))));
         assert!(waits(writer.get_for_update(&t, &key(10))));
@@ -69,7 +67,7 @@ fn a_row_that_was_missing_cannot_be_inserted() {
     assert!(reader.get(&t, &key(15)).unwrap().is_none());
     assert!(!reader.delete(&t, &key(16)).unwrap());
     assert!(matches!(reader.insert(&t, &key(10), b""), Err(Error::KeyExists)));
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut writer = at(&db, level);
         assert!(waits(writer.insert(&t, &key(15), b"")) && waits(writer.put(&t, &key(16), b"")));
         assert!(waits(writer.delete(&t, &key(10))), "the insert has read that the row exists");
@@ -83,7 +81,7 @@ fn an_insert_that_finds_a_row_waits_for_none_of_its_readers() {
     let (_disk, db, t) = filled(3);
     let reader = serial(&db);
     assert_eq!(reader.range(&t, ..).unwrap().count(), 3);
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         for bytes in [10, 20_000] {
             let mut writer = at(&db, level);
             let value = vec![1; bytes];
@@ -100,7 +98,7 @@ fn a_range_locks_its_gaps_and_no_more() {
     let (from, to) = (key(55), key(1500));
     let seen = reader.range(&t, &from[..]..&to[..]).unwrap().count();
     assert_eq!(seen, 144);
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut writer = at(&db, level);
         for inside in [55, 60, 61, 777, 1490, 1495, 1499] {
             assert!(waits(writer.put(&t, &key(inside), b"")), "{inside} at {level:?}");
@@ -200,7 +198,7 @@ fn a_scan_locks_what_it_has_shown() {
     };
     let reader = serial(&db);
     assert_eq!(shown(&reader, usize::MAX).unwrap(), 144);
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let mut writer = at(&db, level);
         for inside in [55, 60, 61, 777, 1490, 1495, 1499] {
             assert!(waits(writer.put(&t, &key(inside), b"")), "{inside} at {level:?}");
@@ -448,7 +446,7 @@ fn a_read_only_transaction_waits_for_durability_even_of_purged_rows() {
     tx.delete(&t, &key(10)).unwrap();
     let receipt = tx.commit().unwrap();
     db.core.engine.txns.background().step(64).unwrap();
-    for level in LEVELS {
+    for &level in Isolation::ALL {
         let reader = db.begin_with(TxnOptions::new().isolation(level).read_only(true)).unwrap();
         assert_eq!(reader.get(&t, &key(10)).unwrap(), None);
         assert_eq!(text(reader.get(&t, &key(0)).unwrap()), "new");

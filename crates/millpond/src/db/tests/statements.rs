@@ -39,7 +39,7 @@ fn the_reads_of_a_statement_see_one_snapshot() {
 #[test]
 fn a_statement_is_undone_alone() {
     let (_disk, db, t) = fresh();
-    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+    for &isolation in Isolation::ALL {
         let mut tx = at(&db, isolation);
         assert!(matches!(tx.rollback_statement(), Err(Error::Misuse(_))));
         tx.put(&t, b"a", b"1").unwrap();

@@ -57,7 +57,7 @@ pub(super) fn catch_up(engine: &Engine, opening: &Opening<'_>, from: CatchUp) ->
     }
     if needs_checkpoint {
         match engine.checkpoint() {
-            // The root has room for as many crashes again, and the disk may have space by then.
+            // The root can name 60 crashes more. The disk may have space before they have happened.
             Err(Error::DiskFull { .. }) => {}
             taken => drop(taken?),
         }

@@ -17,8 +17,8 @@ const BROKEN_PIPE: i32 = 32;
 /// command line, which one sentence on stderr names. If the command is missing, the help is
 /// printed instead, and the status is 2 too.
 ///
-/// Also makes output that nobody takes the end of the program: quietly if the reader has ended,
-/// otherwise with one sentence.
+/// Also ends the program when its output cannot be written: without a message if the reader has
+/// ended, otherwise with one sentence.
 pub fn parse<T: Parser>(program: &'static str) -> Result<T, ExitCode> {
     end_with_the_output(program);
     T::try_parse().map_err(|error| {

@@ -40,7 +40,7 @@ pub trait FlowLaw: Debug + Send + Sync {
     fn neighbours(&self) -> Neighbours;
 
     /// Whether page writes come in rounds: then the checkpoint moves between two of them, and the
-    /// log is as long as it may be, helpful or not.
+    /// log is as long as its capacity allows, also if a shorter one would do.
     fn has_rounds(&self) -> bool;
 }
 

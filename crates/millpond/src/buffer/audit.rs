@@ -18,8 +18,8 @@ const SAMPLE: usize = 2;
 
 /// Compares the LSNs of some clean pages with those in the file: of all pages in a very small
 /// pool, else of a few from a random place on. [`Error::Corrupt`] names a page whose file is
-/// older. A page that cannot be read, or whose image in the file is damaged otherwise, is left
-/// to whoever reads it. REQUIRES: the caller holds no latch.
+/// older. A page that cannot be read, or whose image in the file is damaged otherwise, is no error
+/// here: the thread that reads it gets the error. REQUIRES: the caller holds no latch.
 pub(crate) fn audit(pool: &Pool) -> Result {
     let frames = pool.frame_count();
     let (from, count) = if frames <= ALL_FRAMES {

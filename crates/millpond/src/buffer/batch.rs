@@ -57,9 +57,10 @@ pub(crate) fn room_ahead(pool: &Pool, hint: FetchHint) -> Room {
 }
 
 impl Siblings {
-    /// Reads those of the pages that are not in memory, as long as there are frames that nobody
-    /// needs. Returns how many of them it has gone through. Returns no errors: a page that cannot
-    /// be read is left out, and whoever comes to it fails. REQUIRES: the caller holds no latch.
+    /// Reads those of the pages that are not in memory, as long as there are frames that no other
+    /// thread needs. Returns how many of the pages it has gone through. Returns no errors: a page
+    /// that cannot be read is left out, and the thread that needs it gets the error. REQUIRES: the
+    /// caller holds no latch.
     pub(crate) fn read_ahead(&self, pool: &Pool, hint: FetchHint) -> usize {
         let Siblings { pages, parent, stamp } = self;
         let (mut batch, passed) = Batch::install(pool, pages, || pool.try_take_spare(hint));

@@ -3,7 +3,7 @@
 //!
 //! The set is divided by frame, each shard behind a mutex of its own. A change marks its pages
 //! dirty between reserving its place in the log and publishing it, and a flush of the log waits for
-//! that. So nobody holds a mutex here for long: with one mutex for all, each batch that was noted
+//! that. So no mutex may be held here for long: with one mutex for all, each batch that was noted
 //! as written made commits wait (decision 0173).
 
 use std::collections::VecDeque;

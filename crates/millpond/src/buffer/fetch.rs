@@ -301,7 +301,7 @@ impl Pool {
         Ok(pin)
     }
 
-    /// As [`Pool::finish_read`], for a page that nobody has asked for yet: it does not count as
+    /// As [`Pool::finish_read`], for a page that no thread has asked for yet: it does not count as
     /// used.
     pub(super) fn finish_ahead(&self, mut loading: LoadingPage<'_>, hint: FetchHint) -> Result {
         self.accept(&mut loading)?;

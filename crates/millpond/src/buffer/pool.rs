@@ -153,8 +153,8 @@ impl Pool {
         self.table.hint(&self.frames, page).map(|(_, frame)| frame.state())
     }
 
-    /// Returns whether a frame has the page, or replay may fetch it. REQUIRES, for a lasting "no":
-    /// no other thread that could fetch the page knows it.
+    /// Returns whether a frame has the page, or replay may fetch it. If it returns false, another
+    /// thread may fetch the page at once, unless no other thread knows the page's number.
     pub(crate) fn holds(&self, page: PageNo) -> bool {
         // In this order: a page leaves the pending ones after it has entered the pool.
         self.hook.is_pending(page) || self.table.get(&self.frames, page).is_some()

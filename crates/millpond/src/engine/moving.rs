@@ -3,7 +3,7 @@
 //! A move has three steps. First the new directory is claimed and gets files of full length; up to
 //! here an error, a full disk or a broken device changes nothing. Then the root names it, with the
 //! directory of before. Last, when no recovery can need a file of before, the root forgets that
-//! directory, and it belongs to nobody.
+//! directory, and the directory belongs to no database.
 
 use super::admission::Admission;
 use super::directory::{AREAS, Locks, claim_for_move, disown, mark_moved};
@@ -122,7 +122,7 @@ impl Moves {
         self.durable.load(Ordering::Relaxed)
     }
 
-    /// Gives up a directory: it belongs to nobody then.
+    /// Gives up a directory: it belongs to no database then.
     fn release(&self, dir: &Path) {
         disown(&self.unlatched, dir);
         self.locks.lock().retain(|lock| lock.dir != dir);
@@ -200,8 +200,8 @@ impl Moves {
         left.or_else(|_| self.parts.poison.check())
     }
 
-    /// Fills the segments of before that were too close to be replaced, so that the log leaves them
-    /// although nobody writes.
+    /// Fills the segments in the old directory that were too close to the end of the log to be
+    /// replaced. So the log leaves them although no transaction writes.
     fn leave_segments(&self, before: &Path) -> Result {
         let log = &self.parts.store.log;
         let (segments, begun) = (log.segments(), log.reserved_lsn());

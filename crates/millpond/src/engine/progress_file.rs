@@ -1,9 +1,9 @@
 //! The file `progress` of a database: what its recovery does and how far it is, as text, from the
 //! first moment of an opening on. Programs that watch a server read it.
 //!
-//! Nothing is synced, and a failure is nobody's: so the file is not behind the latch of the first
-//! failure ([`vfs::fail_stop`]). It keeps its length, so that it needs no space on a full disk; it
-//! is made only while the disk has space that nothing else needs (INV-27).
+//! Nothing is synced, and no call fails if a write fails. So the file is not a part of the
+//! fail-stop disk ([`vfs::fail_stop`]). It keeps its length, so that it needs no space on a full
+//! disk; it is made only while the disk has space that nothing else needs (INV-27).
 
 use crate::options::Options;
 use base::sync::Mutex;

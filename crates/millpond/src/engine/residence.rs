@@ -80,7 +80,7 @@ impl Residence {
 }
 
 /// Whether a directory belongs to a database in another directory. `said` is what its `LOCK` says,
-/// `is` what is true now. A directory that is a copy itself belongs to nobody yet.
+/// `is` what is true now. A directory that is a copy itself belongs to no database yet.
 fn belongs_elsewhere(said: &Residence, is: &Residence) -> bool {
     said.here.may_be(is.here) && !said.home.may_be(is.home)
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use vfs::Vfs;
 
 /// The longest run around a page whose frame is needed: up to this size every I/O costs about the
-/// same (Fl5).
+/// same (Fl4).
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 /// The longest run around another page. Its transfer takes a multiple of what beginning it costs.
 const RUN_BYTES: usize = 1 << 20;

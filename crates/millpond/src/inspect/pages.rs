@@ -54,7 +54,7 @@ impl PagesFile {
         self.file.path()
     }
 
-    /// Returns where the page begins in the file, for whoever looks there himself.
+    /// Returns where the page begins in the file, for a caller that reads the bytes itself.
     pub(super) fn offset(&self, no: PageNo) -> u64 {
         self.file.offset(no)
     }

@@ -203,7 +203,7 @@ impl Deadlocks {
         self.reports.add(SeenDeadlock { number, members });
     }
 
-    /// Sets whoever wants to know of each deadlock. REQUIRES: called at most once.
+    /// Sets the function that is told of each deadlock. REQUIRES: called at most once.
     pub(super) fn tell(&self, to: Told) {
         self.reports.tell(to);
     }

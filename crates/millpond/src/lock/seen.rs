@@ -75,7 +75,7 @@ pub(crate) struct SeenDeadlock {
 /// Gets the number of each deadlock and the tags of its members.
 pub(super) type Told = Arc<dyn Fn(u64, &[u64]) + Send + Sync>;
 
-/// The last deadlocks, and whoever wants to know of each.
+/// The last deadlocks, and the function that is told of each.
 #[derive(Default)]
 pub(super) struct Reports {
     last: Mutex<VecDeque<SeenDeadlock>>,
@@ -83,7 +83,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Sets whoever wants to know of each deadlock. REQUIRES: called at most once.
+    /// Sets the function that is told of each deadlock. REQUIRES: called at most once.
     pub(super) fn tell(&self, to: Told) {
         base::check!(self.on_deadlock.set(to).is_ok(), "two want to know of deadlocks");
     }

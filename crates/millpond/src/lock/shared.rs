@@ -141,7 +141,7 @@ impl Waits {
         }
     }
 
-    /// Sets who is told of waits, once. Returns false if somebody is.
+    /// Sets the observer of waits. Returns false if there is one already.
     pub(super) fn observe(&self, observer: Arc<dyn WaitObserver>) -> bool {
         self.observer.set(observer).is_ok()
     }

@@ -212,13 +212,13 @@ impl LockTable {
         self.deadlocks.took_us()
     }
 
-    /// Sets who is told of waits, once. Returns false if somebody is.
+    /// Sets the observer of waits. Returns false if there is one already.
     pub(crate) fn observe(&self, observer: Arc<dyn WaitObserver>) -> bool {
         self.shared.waits.observe(observer)
     }
 
-    /// Sets whoever wants to know of each deadlock. It is told while all members of the cycle still
-    /// wait, and must not use locks. REQUIRES: called at most once.
+    /// Sets the function that is told of each deadlock. It is called while all members of the cycle
+    /// still wait, and must not use locks. REQUIRES: called at most once.
     pub(crate) fn tell_deadlocks(&self, to: Told) {
         self.deadlocks.tell(to);
     }

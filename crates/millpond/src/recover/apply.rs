@@ -306,7 +306,7 @@ enum Redone {
     All,
     /// The page has no image, or the next change needs another version of it. Either a write of the
     /// page was lost, or the last run made the page anew before replay came to it: then the
-    /// checkpoint may lie in the middle of its redo from before, which nobody needs.
+    /// checkpoint may lie in the middle of its older redo, which is not needed.
     NeedsOther,
 }
 

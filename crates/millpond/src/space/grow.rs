@@ -1,5 +1,5 @@
 //! The length of the `pages` file: the space that must be held before it grows, zeros, the map
-//! pages of new groups, and the end that nobody uses.
+//! pages of new groups, and the end that no extent uses.
 
 use super::ground::Ground;
 use super::options::{FILE_MAGIC, PAGES_MAX, SpaceOptions};

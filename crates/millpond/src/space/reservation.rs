@@ -194,7 +194,7 @@ impl Space {
         }
     }
 
-    /// Frees pages whose content nobody reads any more, without a change of their content. They may
+    /// Frees pages whose content is not read any more, without a change of their content. They may
     /// be reused once that is logged. REQUIRES: `map` describes them, and `tree` owns them.
     pub(crate) fn free_many(&self, mtr: &mut Mtr<'_>, map: LatchedMap, tree: TreeId, pages: &[PageNo]) {
         let mut extents: BTreeMap<u16, u16> = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! Two-phase commit: a transaction is prepared, and a coordinator decides how it ends.
 //!
 //! A prepared transaction is in a list with its xid, so that a checkpoint finds it and any thread
-//! can decide it by its name. The session that has prepared it may *hold* it: then nobody else
-//! decides it, and the session does so without a look at the list. For its commit record the log
-//! keeps room, so this commit waits for nothing and cannot fail.
+//! can decide it by its name. The session that has prepared it may *hold* it: then no other
+//! thread decides it, and the session decides it without a look at the list. For its commit record
+//! the log keeps room, so this commit waits for nothing and cannot fail.
 
 use super::commit::Commits;
 use super::decided::OnRecord;

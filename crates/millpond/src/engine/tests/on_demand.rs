@@ -87,7 +87,7 @@ fn pages_are_the_same_on_demand_and_in_order() {
 }
 
 /// A page that a scan had read ahead and that lacked redo was once taken for one that was still
-/// being read: whoever came to it waited for ever.
+/// being read: each thread that came to it waited for ever.
 #[test]
 fn a_scan_reads_pages_ahead_that_lack_redo() {
     let (disk, tree) = killed(7);

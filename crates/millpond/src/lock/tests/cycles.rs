@@ -1,9 +1,10 @@
-//! Cycles of waits: who looks for them, how far they are seen, and that nobody gives way who stands
-//! in none.
+//! Cycles of waits: which transactions search for them, how far the search goes, and that only a
+//! member of a cycle becomes a victim.
 
 use super::*;
 
-/// Of a crowd behind one row nobody looks for cycles: nobody waits for who has nothing else.
+/// Many transactions wait for one row and hold nothing else. No transaction waits for them, so none
+/// of them searches for cycles.
 #[test]
 fn who_was_never_awaited_looks_for_no_circle() {
     let table = table();
@@ -92,8 +93,8 @@ fn all_who_stand_between_give_way() {
     );
 }
 
-/// Threads lock a few rows in any order and mode, scan and change in ranges: every cycle is broken,
-/// for nobody has a time limit, and no victim stood in none.
+/// Threads lock a few rows in any order and mode, scan and change in ranges. No wait has a time
+/// limit, so the test ends only if every cycle is broken. Each victim was a member of a cycle.
 #[test]
 fn every_circle_is_broken_and_nobody_else() {
     const ROWS: u64 = 5;

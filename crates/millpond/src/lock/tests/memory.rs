@@ -30,7 +30,7 @@ fn memory_of_many_locks_is_counted_and_given_back() {
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
-/// Whoever locks a few rows finds them in small maps, whatever somebody else has locked.
+/// A transaction with a few locks finds them in small maps, however many locks another one has.
 #[test]
 fn the_locks_of_one_with_very_many_stand_apart() {
     const LOCKS: u64 = 50_000;
@@ -52,8 +52,8 @@ fn the_locks_of_one_with_very_many_stand_apart() {
     assert_eq!((table.held(), table.bytes(), table.bytes_of_few()), (0, 0, 0));
 }
 
-/// The bound refuses whoever asks for one more, row or range, and nobody who has one, waits, or
-/// writes.
+/// The limit refuses a request for one more row or range. It does not refuse a request for what the
+/// transaction has already, a wait, or a write.
 #[test]
 fn who_asks_for_more_than_there_is_room_for_is_refused() {
     const MOST: u64 = 20_000;
@@ -165,8 +165,8 @@ fn the_release_of_many_locks_keeps_nobody_waiting() {
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
-/// A writer may end between the question whether it is active and the look at its lock, which is
-/// nobody's then.
+/// A writer may end after the check that it is active and before the look at its lock. Then the
+/// lock has no holder.
 #[test]
 fn a_writer_that_ends_while_somebody_comes_to_wait_for_it_is_gone() {
     let table = table();

@@ -383,7 +383,7 @@ impl World {
             has.new = !had;
             had
         };
-        // A range that has grown may cover keys without rows between; nobody else can tell.
+        // A range that has grown may cover keys between that have no row. No result shows that.
         if let (Some(before), Some(_)) = (before, joins)
             && self.model.of(owner.txn.0, before).row.is_some()
         {

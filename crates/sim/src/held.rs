@@ -80,8 +80,8 @@ impl Txn {
 /// How names of transactions begin whose coordinator can make their changes again.
 pub const REPEATABLE: &[u8] = b"repeatable ";
 
-/// A prepared transaction that its session holds. Dropping it leaves the decision to those who know
-/// its name.
+/// A prepared transaction that its session holds. After it is dropped, any thread that
+/// knows its name can decide it.
 pub struct HeldTxn {
     driver: Driver,
     inner: Box<dyn Held>,

@@ -363,8 +363,8 @@ pub trait Tx: Send {
     }
 }
 
-/// A prepared transaction that its session holds. Dropping it leaves the decision to those who know
-/// its name.
+/// A prepared transaction that its session holds. After it is dropped, any thread that
+/// knows its name can decide it.
 pub trait Held: Send {
     /// Commits without waiting. The coordinator has the commit on record.
     fn commit_ordered(&mut self) -> Result;

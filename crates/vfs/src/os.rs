@@ -105,8 +105,8 @@ fn flags(mode: OpenMode) -> OFlags {
     access | create | OFlags::CLOEXEC | OFlags::NOFOLLOW
 }
 
-/// Opens a file. Reads of it leave its access time alone: otherwise the first reader in a day
-/// writes it, and who reads does not write here. Only the owner of a file may ask for that.
+/// Opens a file so that reads do not change its access time: otherwise the first read in a day
+/// would write to the disk. Only the owner of a file may ask for that.
 fn open(at: &At<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     match at.open(flags | OFlags::NOATIME) {
         Err(Errno::PERM) => at.open(flags),

@@ -171,7 +171,7 @@ impl Flusher {
         let pages = pages.len() as u64;
         self.metrics.page_writes(force, pages, ios, role::is_foreground());
         self.metrics.add(M::PageBatches, 1);
-        // Before the area is given back: who waits for the batch looks at the pages then.
+        // Before the area is given back: a thread that waits for the batch looks at the pages then.
         self.pool.flushed(tickets);
         Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }

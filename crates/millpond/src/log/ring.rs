@@ -88,7 +88,7 @@ pub(super) struct Seal {
 pub(super) struct Ring {
     memory: AlignedBuf,
     blocks: u64,
-    /// So many positions before the end are for those who have taken room.
+    /// So many positions before the end are for groups for which room was taken.
     spared: u64,
     /// How far ranges may reach. The block that holds the durable position must stay in memory as a
     /// whole, because it may be rewritten.
@@ -178,7 +178,7 @@ impl Ring {
         self.reserved().plus(n as u64) <= self.limit()
     }
 
-    /// Returns how many positions are left free by those who have taken no room.
+    /// Returns how many positions are left free by groups for which no room was taken.
     pub(super) fn spared(&self) -> u64 {
         self.spared
     }
@@ -211,7 +211,7 @@ impl Ring {
         Lsn(self.limit.load(Ordering::Acquire))
     }
 
-    /// Returns how far ranges may reach of those who have taken no room.
+    /// Returns how far the ranges of groups may reach for which no room was taken.
     #[inline]
     fn common_limit(&self) -> Lsn {
         Lsn(self.limit().0 - self.spared)

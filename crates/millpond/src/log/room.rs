@@ -41,8 +41,8 @@ fn kept_of(capacity: u64) -> u64 {
     capacity / 4
 }
 
-/// Returns how many positions of a buffer of `capacity` are left free by those who have taken no
-/// room.
+/// Returns how many positions of a buffer of `capacity` are left free by groups for which no room
+/// was taken.
 pub(super) fn spared_of(capacity: u64) -> u64 {
     lent_of(capacity) + kept_of(capacity)
 }

@@ -268,7 +268,7 @@ impl RowWriter<'_> {
     }
 
     /// Tells whether an insert finds a row. Such a row need not be locked exclusively, so the
-    /// insert does not wait for those who read it. REQUIRES: no latch held.
+    /// insert does not wait for transactions that read it. REQUIRES: no latch held.
     fn finds_row(&self, write: &RowWrite<'_>) -> Result<bool> {
         let RowWrite { txn, tree, key, .. } = *write;
         let mut held = HeldPiece::default();

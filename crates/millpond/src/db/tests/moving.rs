@@ -328,9 +328,9 @@ fn options_that_name_other_files_of_the_database_count() {
     db.close().unwrap();
 }
 
-/// A move that a crash cut short before the root named the directory leaves a claim there. An
-/// option that names it, as the one who wanted the move may have written it down already, is told
-/// so.
+/// A move that a crash cut short before the root named the directory leaves a claim there. The
+/// program may have set its option to that directory already; then the error says that the move was
+/// cut short.
 #[test]
 fn a_directory_of_a_move_that_was_cut_short_is_not_the_logs() {
     let (disk, db, _) = fresh();

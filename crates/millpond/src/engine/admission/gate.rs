@@ -1,4 +1,4 @@
-//! [`Gate`]: who is still admitted while the database closes, and the sleeps that closing ends.
+//! [`Gate`]: what is still admitted while the database closes, and the sleeps that closing ends.
 
 use crate::error::{Error, Poison, Result};
 use base::sync::atomic::{AtomicU32, Ordering};

@@ -133,8 +133,8 @@ fn skipped_rows_enter_no_locks() {
     table.release_all(&reader);
 }
 
-/// Who waits for a lock among many has it before the others are released, and who comes meanwhile
-/// does not wait.
+/// A transaction with many locks ends. One that waits for one of them gets it before the others are
+/// released, and one that comes meanwhile does not wait.
 #[test]
 fn the_release_of_many_locks_keeps_nobody_waiting() {
     const LOCKS: u64 = 10_000;

@@ -1,8 +1,8 @@
-//! Millpond: a transactional storage engine with a calm write path.
+//! Millpond: a transactional storage engine whose writes do not stall.
 //!
-//! An embedded store for programs whose writes matter. Many threads write at once. Transactions are
-//! atomic, isolated and durable. Neither the size of the log nor a burst of changes makes a call
-//! wait for seconds.
+//! An embedded store for programs with heavy write loads. Many threads write at once. Transactions
+//! are atomic, isolated and durable. The engine is built so that neither a full log nor a burst of
+//! changes makes a call wait for seconds.
 //!
 //! ```
 //! # fn main() -> millpond::Result<()> {
@@ -63,14 +63,15 @@
 //! # Durability
 //!
 //! [`TxnOptions::durability`] chooses what is guaranteed when a commit returns: it is on disk
-//! ([`Durability::Sync`], the default), it will be on disk within some milliseconds and bytes
-//! ([`Durability::Bounded`]), or nothing ([`Durability::None`]). Atomicity, isolation and the order
-//! of commits are the same for all three. Commits of many threads share syncs (group commit). A
-//! thread that does not want to wait for one uses [`commit_async`](Transaction::commit_async). The
-//! [`Receipt`] holds the result and the times of a commit.
+//! ([`Durability::Sync`], the default); it survives the end of the process, and is on disk soon
+//! ([`Durability::Written`]); it will be on disk within some milliseconds and bytes
+//! ([`Durability::Bounded`]); or nothing ([`Durability::None`]). Atomicity, isolation and the order
+//! of commits are the same for all of them. Commits of many threads share syncs (group commit). A
+//! thread that does not want to wait for a sync uses [`commit_async`](Transaction::commit_async).
+//! The [`Receipt`] holds the result and the times of a commit.
 //!
 //! A database [in memory](Db::open_in_memory) is the same engine without files, for tests and
-//! caches, and never durable.
+//! caches. Nothing in it is durable.
 //!
 //! # Errors and retries
 //!

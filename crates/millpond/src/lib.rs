@@ -53,8 +53,9 @@
 //! | [`RepeatableRead`](Isolation::RepeatableRead), the default | one snapshot, taken at the first read | the second waits; if the first committed after the snapshot of the second, the second gets [`Error::WriteConflict`] |
 //! | [`Serializable`](Isolation::Serializable) | as if no other transaction ran; no phantoms | one waits; in a deadlock, one of them gets [`Error::Deadlock`] |
 //!
-//! At the first two levels, plain reads never wait and never make another transaction wait. At any
-//! level a read can lock the rows that it returns: [`get_for_update`](Transaction::get_for_update),
+//! At the first two levels, plain reads wait for no row lock, and no change of a row waits for
+//! them. At any level a read can lock the rows that it returns:
+//! [`get_for_update`](Transaction::get_for_update),
 //! [`get_for_share`](Transaction::get_for_share),
 //! [`range_for_update`](Transaction::range_for_update),
 //! [`range_for_share`](Transaction::range_for_share). With [`LockWait`] these calls wait, fail at

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What a transaction sees of concurrent transactions. At every level it sees its own changes,
 /// never uncommitted changes of others, and of each other transaction all changes or none. Plain
-/// reads at the two weaker levels never wait and never make others wait.
+/// reads at the two weaker levels wait for no row lock, and no change of a row waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Isolation {
@@ -61,7 +61,7 @@ pub enum Isolation {
     /// so there are no phantoms. A transaction that changes what another one has read waits for it.
     /// A deadlock gives [`Error::Deadlock`]: run the transaction again.
     ///
-    /// A [`read_only`](TxnOptions::read_only) transaction locks nothing and never waits for a lock:
+    /// A [`read_only`](TxnOptions::read_only) transaction locks no row and waits for no row lock:
     /// it reads one snapshot between two commits, as [`Isolation::RepeatableRead`] does. The
     /// guarantee holds among transactions that are all serializable. A transaction of another level
     /// is seen as a whole or not at all, and it waits for the locks of serializable ones, but what

@@ -3,8 +3,7 @@
 //! A sample may find a busy thread inside a call, or between two calls. So the estimate is the
 //! greatest recent sample, which decays within some seconds.
 
-/// Time in which an old maximum decays to about a third.
-const FORGET_US: f64 = 2_000_000.0;
+use crate::constants::THREADS_FORGET_US;
 
 /// An estimate of how many threads use the engine.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +23,7 @@ impl ActiveThreads {
     pub fn update(&mut self, now_us: u64, inside: u64) -> u64 {
         let dt_us = now_us.saturating_sub(self.then_us) as f64;
         self.then_us = now_us;
-        self.level -= self.level * dt_us / (FORGET_US + dt_us);
+        self.level -= self.level * dt_us / (THREADS_FORGET_US + dt_us);
         self.level = self.level.max(inside as f64);
         self.level.ceil() as u64
     }

@@ -5,15 +5,10 @@
 //! The floors prevent a known kind of stall: checkpoint flushing takes the whole budget, and
 //! threads that need a free frame get none.
 
-/// Page writers that work at the same time.
-pub const WRITERS: usize = 2;
-
-/// The part of the writers' time that is left to reads and commits: a device serves them better if
-/// it has a pause.
-const FOREGROUND_PART: f64 = 0.1;
-
-/// The time that page writers may use, microseconds a second.
-pub const BUDGET_US_PER_S: f64 = WRITERS as f64 * 1e6 * (1.0 - FOREGROUND_PART);
+use crate::constants::{
+    BUDGET_FLOOR_CHECKPOINT_SHARE, BUDGET_FLOOR_FREE_FRAMES_SHARE, WRITE_COST_CHEAPER_SHARE,
+    WRITE_COST_DEARER_SHARE, WRITE_COST_UNITS_MIN, WRITE_COST_US_GUESS, WRITE_COST_US_MAX, WRITE_COST_US_MIN,
+};
 
 /// Microseconds of writers for each use of the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,9 +19,9 @@ pub(crate) struct TimeShares {
     pub(crate) free_frames: f64,
 }
 
-/// The part of the budget that each use gets whenever it needs it. The rest goes to the use that
-/// needs more.
-const FLOORS: TimeShares = TimeShares { checkpoint: 0.30, free_frames: 0.25 };
+/// The share of the budget that each use gets whenever it needs it.
+const FLOORS: TimeShares =
+    TimeShares { checkpoint: BUDGET_FLOOR_CHECKPOINT_SHARE, free_frames: BUDGET_FLOOR_FREE_FRAMES_SHARE };
 
 impl TimeShares {
     fn zip(self, other: TimeShares, f: impl Fn(f64, f64) -> f64) -> TimeShares {
@@ -82,32 +77,26 @@ pub struct WriteCost {
     batches: u64,
 }
 
-/// Batches with fewer units are ignored.
-const BATCH_MIN: u64 = 8;
-/// The cost that is assumed before the first batch, microseconds.
-const US_GUESS: f64 = 500.0;
-/// The highest cost: that of a spinning disk.
-const US_MAX: f64 = 20_000.0;
-
 impl WriteCost {
     /// Makes an estimate for an unknown device.
     #[must_use]
     pub fn new() -> Self {
-        WriteCost { us: US_GUESS, batches: 0 }
+        WriteCost { us: WRITE_COST_US_GUESS, batches: 0 }
     }
 
     /// Takes a measurement: a batch of so many units took a writer `took_us`, with everything that
     /// belongs to the batch.
     pub fn observe(&mut self, units: u64, took_us: u64) {
-        if units < BATCH_MIN {
+        if units < WRITE_COST_UNITS_MIN {
             return;
         }
         let seen = took_us as f64 / units as f64;
         self.batches += 1;
         // The first batches replace the initial guess.
         let first = 1.0 / self.batches as f64;
-        let weight = first.max(if seen < self.us { 0.25 } else { 0.05 });
-        self.us = (self.us + (seen - self.us) * weight).clamp(0.1, US_MAX);
+        let weight =
+            first.max(if seen < self.us { WRITE_COST_CHEAPER_SHARE } else { WRITE_COST_DEARER_SHARE });
+        self.us = (self.us + (seen - self.us) * weight).clamp(WRITE_COST_US_MIN, WRITE_COST_US_MAX);
     }
 
     /// Returns the cost of a unit, microseconds.
@@ -197,7 +186,7 @@ mod tests {
     fn the_cost_is_learnt_from_full_batches() {
         let mut cost = WriteCost::new();
         cost.observe(1, 100);
-        assert_eq!(cost.us(), US_GUESS);
+        assert_eq!(cost.us(), WRITE_COST_US_GUESS);
         cost.observe(64, 3_200);
         assert_eq!(cost.us(), 50.0, "the first batch replaces the guess");
         for _ in 0..40 {

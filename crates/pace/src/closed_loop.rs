@@ -5,7 +5,7 @@
 use crate::admission::{
     AdmissionDecision, AdmissionView, DELAY_US_MAX, admit, clean_rate, must_wait, price_ns,
 };
-use crate::budget::BUDGET_US_PER_S;
+use crate::constants::BUDGET_US_PER_S;
 use crate::governor::{CleanerSample, DirtyBucket, Governor};
 use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};

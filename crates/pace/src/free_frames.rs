@@ -5,6 +5,8 @@
 //! for the new pages of a split). The number of threads is known, so the user need not configure
 //! this.
 
+use crate::constants::{FREE_FRAMES_A_THREAD, FREE_FRAMES_POOL_PART, THREADS_MIN};
+
 /// The levels of the free-frame reserve, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeFrameReserve {
@@ -14,11 +16,11 @@ pub struct FreeFrameReserve {
     pub high: u64,
 }
 
-/// Returns the levels for `threads` threads inside the engine and a pool of `frames` frames. Never
-/// more than an eighth of the pool: a reserve is memory that caches nothing.
+/// Returns the levels for `threads` threads inside the engine and a pool of `frames` frames.
 #[must_use]
 pub fn free_frame_reserve(threads: u64, frames: u64) -> FreeFrameReserve {
-    let high = (threads.max(4) * 4).min(frames / 8).max(1);
+    let most = (frames / FREE_FRAMES_POOL_PART).max(1);
+    let high = (threads.max(THREADS_MIN) * FREE_FRAMES_A_THREAD).min(most);
     FreeFrameReserve { low: high.div_ceil(2), high }
 }
 

@@ -20,7 +20,13 @@
 //!
 //! The I/Os come from one budget, in which the supply of free frames has a floor of its own.
 
-use crate::budget::{BUDGET_US_PER_S, TimeShares, WholeUnits, split};
+use crate::budget::{TimeShares, WholeUnits, split};
+use crate::constants::{
+    BUDGET_US_PER_S, CLEANING_BATCH_PAGES, CLEANING_BEND_PART, CLEANING_DIRTY_EXCESS_S, CLEANING_DIRTY_SHARE,
+    CLEANING_GATHER_PART, CLEANING_GATHER_US_MAX, CLEANING_GROWTH_PART, CLEANING_IDLE_PAGES_PER_S_MIN,
+    CLEANING_IDLE_S, CLEANING_IDLE_SHARE, CLEANING_QUIET_FILL_S, CLEANING_STEP_US_MAX, CLEANING_STEP_US_MIN,
+    CLEANING_VICTIMS_AT_ONCE_MAX,
+};
 use crate::free_frames::{frames_to_supply, free_frame_reserve};
 use crate::thresholds::Thresholds;
 
@@ -100,28 +106,6 @@ pub struct CleanerPlan {
     pub next_step_us: u64,
 }
 
-/// The longest time that one step counts: after a long sleep one step does not spend the budget of
-/// the whole sleep.
-const STEP_US_MAX: u64 = 100_000;
-/// The shortest time between two steps.
-const STEP_US_MIN: u64 = 2_000;
-/// The longest wait of a small batch for more pages.
-const GATHER_US_MAX: u64 = 20_000;
-/// Between two steps the log grows by at most this part of its target (1/n).
-const GROWTHS: f64 = 8.0;
-/// A step should be worth a batch of about this many pages.
-const BATCH_PAGES: f64 = 256.0;
-/// An idle database writes its dirty pages within this time.
-const IDLE_CLEAN_S: f64 = 60.0;
-/// The log is quiet if it would need this long to grow to its target.
-const QUIET_FILL_S: f64 = 600.0;
-/// Idle cleaning uses at most this part of the budget.
-const IDLE_PART: f64 = 0.125;
-/// Cleaning for too many dirty frames begins at this share of the pool.
-const DIRTY_SHARE: f64 = 0.70;
-/// Cleaning for too many dirty frames removes the excess within this time.
-const DIRTY_EXCESS_S: f64 = 1.0;
-
 /// The governor of the cleaner. It remembers the time of the last step, and fractions of
 /// pages.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +124,7 @@ impl Governor {
 
     /// Plans one step.
     pub fn step(&mut self, s: &CleanerSample<'_>) -> CleanerPlan {
-        let dt_us = s.now_us.saturating_sub(self.last_us.unwrap_or(s.now_us)).min(STEP_US_MAX);
+        let dt_us = s.now_us.saturating_sub(self.last_us.unwrap_or(s.now_us)).min(CLEANING_STEP_US_MAX);
         self.last_us = Some(s.now_us);
         let dt_s = dt_us as f64 / 1e6;
         let (reason, wanted_pages_per_s) = wanted_pages_per_s(s);
@@ -160,7 +144,7 @@ impl Governor {
             free_frames: frames,
             victims: self.victims.take(got.free_frames / s.us_per_victim).max(at_once(s)),
             wanted_pages_per_s,
-            gather_us: (growth_us(s) / 4).min(GATHER_US_MAX),
+            gather_us: (growth_us(s) / CLEANING_GATHER_PART).min(CLEANING_GATHER_US_MAX),
             next_step_us: next_step_us(wanted_pages_per_s, s),
         }
     }
@@ -171,14 +155,15 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
     let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
     let age = age_pages_per_s(s);
 
-    let excess = dirty as f64 - s.frames as f64 * DIRTY_SHARE;
-    let share = excess.max(0.0) / DIRTY_EXCESS_S;
+    let excess = dirty as f64 - s.frames as f64 * CLEANING_DIRTY_SHARE;
+    let share = excess.max(0.0) / CLEANING_DIRTY_EXCESS_S;
 
     let target = s.thresholds.target as f64;
-    let quiet = (1.0 - s.redo_bytes_per_s * QUIET_FILL_S / target).max(0.0);
-    let idle_max = BUDGET_US_PER_S * IDLE_PART / s.us_per_page;
-    // At least 16 pages a second (all, if there are fewer), or the last pages would take for ever.
-    let idle = (dirty as f64 / IDLE_CLEAN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
+    let quiet = (1.0 - s.redo_bytes_per_s * CLEANING_QUIET_FILL_S / target).max(0.0);
+    let idle_max = BUDGET_US_PER_S * CLEANING_IDLE_SHARE / s.us_per_page;
+    // All pages, if there are fewer than the least rate.
+    let least = dirty.min(CLEANING_IDLE_PAGES_PER_S_MIN) as f64;
+    let idle = (dirty as f64 / CLEANING_IDLE_S).max(least).min(idle_max) * quiet;
 
     let mut most = (CleaningReason::CheckpointAge, age);
     for other in [(CleaningReason::DirtyShare, share), (CleaningReason::Idle, idle)] {
@@ -192,8 +177,7 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
 /// Returns the lowest steady rate that meets every deadline.
 fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
     let target = s.thresholds.target as f64;
-    // The distance to the deadline is bent over so much redo, so that it never reaches 0.
-    let bend = target / 16.0;
+    let bend = target / CLEANING_BEND_PART;
     let (mut pages, mut steepest) = (0, 0.0f64);
     let mut start = s.checkpoint_lsn;
     for bucket in s.first_dirty {
@@ -211,22 +195,26 @@ fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
 /// Returns the victims that are allowed beyond the budget. A thread that waits for a frame is not
 /// background work, and the budget is only an estimate.
 fn at_once(s: &CleanerSample<'_>) -> u32 {
-    s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
+    s.waiting_threads.saturating_sub(s.free_frames).min(CLEANING_VICTIMS_AT_ONCE_MAX) as u32
 }
 
 /// Returns the time until the next step: when there will be enough pages for a batch, soon if free
 /// frames are short, and before the log has grown by much.
 fn next_step_us(pages_per_s: f64, s: &CleanerSample<'_>) -> u64 {
     let pages_per_s = pages_per_s.min(BUDGET_US_PER_S / s.us_per_page).max(1.0);
-    let batch_us = (BATCH_PAGES * 1e6 / pages_per_s) as u64;
+    let batch_us = (CLEANING_BATCH_PAGES * 1e6 / pages_per_s) as u64;
     let urgent = s.waiting_threads > 0 || s.free_frames < free_frame_reserve(s.threads, s.frames).low;
-    if urgent { STEP_US_MIN } else { batch_us.min(growth_us(s)).clamp(STEP_US_MIN, STEP_US_MAX) }
+    if urgent {
+        CLEANING_STEP_US_MIN
+    } else {
+        batch_us.min(growth_us(s)).clamp(CLEANING_STEP_US_MIN, CLEANING_STEP_US_MAX)
+    }
 }
 
 /// Returns the time in which the log grows by the part of its target that is allowed between two
 /// steps.
 fn growth_us(s: &CleanerSample<'_>) -> u64 {
-    (s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0)) as u64
+    (s.thresholds.target as f64 / CLEANING_GROWTH_PART * 1e6 / s.redo_bytes_per_s.max(1.0)) as u64
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
+pub mod constants;
 pub mod free_frames;
 pub mod governor;
 pub mod growth;

@@ -4,10 +4,7 @@
 //! the start of a burst within a quarter of a second, and the end of a burst only after some
 //! seconds. Cleaning too early costs a few writes; cleaning too late makes a writer wait.
 
-/// Time constant of the quick average.
-const QUICK_US: f64 = 250_000.0;
-/// Time constant of the slow average.
-const SLOW_US: f64 = 4_000_000.0;
+use crate::constants::{RATE_QUICK_US, RATE_SLOW_US};
 
 /// A smoothed rate.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +35,8 @@ impl SmoothedRate {
         let per_second = total.saturating_sub(before) as f64 * 1e6 / dt_us;
         // dt / (tau + dt) approximates 1 - exp(-dt / tau) for small dt, needs no library function,
         // and is never above 1.
-        self.quick += (per_second - self.quick) * dt_us / (QUICK_US + dt_us);
-        self.slow += (per_second - self.slow) * dt_us / (SLOW_US + dt_us);
+        self.quick += (per_second - self.quick) * dt_us / (RATE_QUICK_US + dt_us);
+        self.slow += (per_second - self.slow) * dt_us / (RATE_SLOW_US + dt_us);
         self.last = Some((now_us, total));
     }
 

@@ -4,10 +4,8 @@
 use super::calls::ActiveCalls;
 use crate::store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
+use pace::constants::THREADS_MIN;
 use std::sync::Arc;
-
-/// The least number of threads that is ever assumed. The engine's own threads count too.
-const THREADS_MIN: u64 = 4;
 
 /// The threads in the engine.
 pub(super) struct CallThreads {

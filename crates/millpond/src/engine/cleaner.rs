@@ -16,7 +16,8 @@ use base::Lsn;
 use metrics::{Force, M};
 use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
-use pace::budget::{BUDGET_US_PER_S, WriteCost};
+use pace::budget::WriteCost;
+use pace::constants::{BUDGET_US_PER_S, CLEANING_AGE_SLICES, CLEANING_BACKLOG_S};
 use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket};
 use pace::helpful_log::HelpfulLog;
 use pace::law::Planner;
@@ -24,12 +25,6 @@ use pace::smoothed_rate::SmoothedRate;
 use pace::thresholds::thresholds;
 use std::sync::Arc;
 use vfs::Clock;
-
-/// Slices of the checkpoint age that the governor gets.
-const SLICES: u64 = 64;
-
-/// So much of the wanted cleaning may be ordered and not done yet, seconds.
-const BACKLOG_S: f64 = 0.1;
 
 /// What the cleaner has seen and learned.
 struct Observed {
@@ -137,7 +132,7 @@ impl Cleaner {
         self.parts.store.metrics.set(M::CheckpointAgeTarget, marks.target);
         let reserve = self.parts.law.law().free_frames(threads, frames);
         pool.set_free_reserve(reserve as usize);
-        pool.dirty_by_slice(marks.capacity / SLICES, &mut self.seen.slices);
+        pool.dirty_by_slice(marks.capacity / CLEANING_AGE_SLICES, &mut self.seen.slices);
         let held_back = self.parts.law.is_held_back(checkpoint, end);
         let slices: Vec<DirtyBucket> = self
             .seen
@@ -206,7 +201,7 @@ impl Cleaner {
         if pages == 0 {
             return false;
         }
-        let most = plan.wanted_pages_per_s * BACKLOG_S;
+        let most = plan.wanted_pages_per_s * CLEANING_BACKLOG_S;
         self.parts.writers.orders.order_oldest(
             now_us,
             OldestOrder { pages, gather_us: plan.gather_us, force },

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::role::spawn_engine;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker};
+use pace::constants::PAGE_WRITERS;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl Worker {
     ];
 
     /// The page writers: as many as `pace` counts, and one for each area of the doublewrite.
-    pub(super) const WRITERS: [Worker; pace::budget::WRITERS] = [Worker::FirstWriter, Worker::SecondWriter];
+    pub(super) const WRITERS: [Worker; PAGE_WRITERS] = [Worker::FirstWriter, Worker::SecondWriter];
 
     /// Whether the thread asks for a core as soon as the device has answered: what it does next
     /// lets writers go on (decision 0176).

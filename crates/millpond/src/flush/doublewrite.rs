@@ -36,7 +36,7 @@ const HEADER_BYTES: usize = 4096;
 const PIECE_BYTES: usize = 512 << 10;
 /// Areas of the file: so many batches are under way at once. The number is part of the format.
 pub(super) const AREAS: usize = 2;
-const _: () = assert!(AREAS == pace::budget::WRITERS, "each page writer has a batch under way");
+const _: () = assert!(AREAS == pace::constants::PAGE_WRITERS, "each page writer has a batch under way");
 
 /// The newest valid copy of each page: its LSN, and its place.
 pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, CopyAt)>;

@@ -1,0 +1,131 @@
+//! The table of the constants that steer: times, rates, parts and limits by which the functions of
+//! this crate and the threads of the engine decide. All else follows from what is measured.
+//!
+//! Each has its unit and its reason, or the number of the decision that has it (`docs/decisions`).
+//! What must hold between two of them is an assertion below them, so no build breaks it.
+//!
+//! A name begins with its subject, and its end says what it is: `_US` microseconds, `_S` seconds,
+//! `_BYTES` bytes, `_SHARE` a number from 0 to 1, `_PART` one n-th of something.
+//!
+//! Not here: the numbers of InnoDB's law (`innodb`), which are InnoDB's, and numbers that belong to
+//! one mechanism alone, like the size of a buffer. They stand where they are used.
+
+// Cleaning: when the cleaner takes a step, and how many pages it orders.
+
+/// The shortest time between two steps of the cleaner. Each takes samples of the pool and the log.
+pub(crate) const CLEANING_STEP_US_MIN: u64 = 2_000;
+/// The longest time between two steps, and the longest time that one step counts: after a long
+/// sleep one step does not spend the budget of the whole sleep.
+pub(crate) const CLEANING_STEP_US_MAX: u64 = 100_000;
+const _: () = assert!(CLEANING_STEP_US_MIN < CLEANING_STEP_US_MAX);
+
+/// Between two steps the log grows by at most this part of its target.
+pub(crate) const CLEANING_GROWTH_PART: f64 = 8.0;
+/// A batch that is smaller than it could be waits for more pages during this part of the time in
+/// which the log grows so much.
+pub(crate) const CLEANING_GATHER_PART: u64 = 4;
+/// The longest such wait. Each batch costs two syncs (decision 0147).
+pub(crate) const CLEANING_GATHER_US_MAX: u64 = 20_000;
+const _: () = assert!(CLEANING_GATHER_US_MAX < CLEANING_STEP_US_MAX, "it ends before the next step");
+
+/// Pages that a step should be worth, about: the syncs of a batch then cost little for each page.
+pub(crate) const CLEANING_BATCH_PAGES: f64 = 256.0;
+/// So much of the wanted cleaning may be ordered and not done yet, seconds. A device that was slow
+/// for a while need not make up for it.
+pub const CLEANING_BACKLOG_S: f64 = 0.1;
+const _: () = assert!(CLEANING_BACKLOG_S * 1e6 >= CLEANING_STEP_US_MAX as f64, "one step orders so much");
+
+/// The distance to a deadline is bent over this part of the target, so that it never reaches 0.
+pub(crate) const CLEANING_BEND_PART: f64 = 16.0;
+/// Slices of the log's capacity by which dirty pages are counted for the governor. All pages of a
+/// slice have the deadline of its middle.
+pub const CLEANING_AGE_SLICES: u64 = 64;
+// The target is more than two fifths of the capacity (`thresholds`).
+const _: () = assert!(
+    CLEANING_AGE_SLICES as f64 * 2.0 / 5.0 > CLEANING_BEND_PART
+        && CLEANING_AGE_SLICES as f64 * 2.0 / 5.0 > CLEANING_GROWTH_PART,
+    "a slice is less than what is bent, and than what the log grows between two steps"
+);
+
+/// An idle database writes its dirty pages within this time, seconds: then it recovers at once.
+pub(crate) const CLEANING_IDLE_S: f64 = 60.0;
+/// The least rate of idle cleaning, pages a second. Without it the last pages would take for ever.
+pub(crate) const CLEANING_IDLE_PAGES_PER_S_MIN: u64 = 16;
+/// The log is quiet if it would need this long to grow to its target, seconds.
+pub(crate) const CLEANING_QUIET_FILL_S: f64 = 600.0;
+const _: () = assert!(CLEANING_IDLE_S < CLEANING_QUIET_FILL_S, "a quiet log leaves time for idle cleaning");
+/// Idle cleaning uses at most this share of the budget: it is never urgent.
+pub(crate) const CLEANING_IDLE_SHARE: f64 = 0.125;
+const _: () = assert!(CLEANING_IDLE_SHARE <= BUDGET_FLOOR_CHECKPOINT_SHARE, "the supply of frames leaves it");
+
+/// Cleaning for too many dirty frames begins at this share of the pool: clean pages are left, whose
+/// frames cost nothing.
+pub(crate) const CLEANING_DIRTY_SHARE: f64 = 0.70;
+const _: () = assert!(
+    CLEANING_DIRTY_SHARE < 1.0 - 1.0 / FREE_FRAMES_POOL_PART as f64,
+    "the free frames fit beside them"
+);
+/// It removes the excess within this time, seconds.
+pub(crate) const CLEANING_DIRTY_EXCESS_S: f64 = 1.0;
+/// Victims that a step cleans beyond the budget at most. The budget is only an estimate, and a
+/// thread that waits for a frame is not background work.
+pub(crate) const CLEANING_VICTIMS_AT_ONCE_MAX: u64 = 64;
+
+// The budget of all page writes (Fl2). Its unit is the time of a page writer.
+
+/// Page writers that work at the same time: while one waits for the device, the other one copies
+/// (decision 0147).
+pub const PAGE_WRITERS: usize = 2;
+/// The share of the writers' time that is left to reads and commits: a device serves them better if
+/// it has a pause.
+const BUDGET_FOREGROUND_SHARE: f64 = 0.1;
+/// The time that page writers may use, microseconds a second.
+pub const BUDGET_US_PER_S: f64 = PAGE_WRITERS as f64 * 1e6 * (1.0 - BUDGET_FOREGROUND_SHARE);
+const _: () = assert!(0.0 < BUDGET_US_PER_S && BUDGET_US_PER_S < PAGE_WRITERS as f64 * 1e6);
+
+/// The share of the budget that cleaning for the checkpoint gets whenever it needs it.
+pub(crate) const BUDGET_FLOOR_CHECKPOINT_SHARE: f64 = 0.30;
+/// The share of the budget that the supply of free frames gets whenever it needs it. The rest goes
+/// to the use that needs more.
+pub(crate) const BUDGET_FLOOR_FREE_FRAMES_SHARE: f64 = 0.25;
+const _: () = assert!(BUDGET_FLOOR_CHECKPOINT_SHARE + BUDGET_FLOOR_FREE_FRAMES_SHARE <= 1.0);
+
+/// Batches with fewer units (pages, or I/Os) say nothing of the cost of a unit: their two syncs are
+/// most of it.
+pub(crate) const WRITE_COST_UNITS_MIN: u64 = 8;
+/// The cost of a unit that is assumed before the first batch, microseconds.
+pub(crate) const WRITE_COST_US_GUESS: f64 = 500.0;
+/// The least cost of a unit, microseconds: above 0, because others are divided by it.
+pub(crate) const WRITE_COST_US_MIN: f64 = 0.1;
+/// The highest cost of a unit, microseconds: that of a spinning disk.
+pub(crate) const WRITE_COST_US_MAX: f64 = 20_000.0;
+const _: () = assert!(0.0 < WRITE_COST_US_MIN && WRITE_COST_US_MIN < WRITE_COST_US_GUESS);
+const _: () = assert!(WRITE_COST_US_GUESS < WRITE_COST_US_MAX);
+/// The weight of a batch that was cheaper than the estimate.
+pub(crate) const WRITE_COST_CHEAPER_SHARE: f64 = 0.25;
+/// The weight of a dearer one, which may be slow for another reason.
+pub(crate) const WRITE_COST_DEARER_SHARE: f64 = 0.05;
+const _: () = assert!(WRITE_COST_DEARER_SHARE < WRITE_COST_CHEAPER_SHARE && WRITE_COST_CHEAPER_SHARE < 1.0);
+
+// Estimates: smoothed rates, and the number of threads.
+
+/// Time constant of the quick average of a rate, microseconds.
+pub(crate) const RATE_QUICK_US: f64 = 250_000.0;
+/// Time constant of its slow average, microseconds: the end of a burst is believed that much later.
+pub(crate) const RATE_SLOW_US: f64 = 4_000_000.0;
+// The cleaner takes a sample in each step.
+const _: () = assert!(RATE_QUICK_US > CLEANING_STEP_US_MAX as f64 && RATE_SLOW_US > RATE_QUICK_US);
+
+/// Time in which an old maximum of the number of threads decays to about a third, microseconds.
+pub(crate) const THREADS_FORGET_US: f64 = 2_000_000.0;
+const _: () = assert!(THREADS_FORGET_US > CLEANING_STEP_US_MAX as f64, "a maximum outlives many samples");
+/// The least number of threads that is ever assumed. The engine's own threads count too.
+pub const THREADS_MIN: u64 = 4;
+
+// The free-frame reserve (Bp5).
+
+/// Frames that are kept free for each thread: as many as it takes at most before the cleaner's next
+/// batch ends, for a leaf and an inner node that it reads, and for the new pages of a split.
+pub(crate) const FREE_FRAMES_A_THREAD: u64 = 4;
+/// The reserve is at most this part of the pool: it is memory that caches nothing.
+pub(crate) const FREE_FRAMES_POOL_PART: u64 = 8;

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
 /// The most redo that one mini-transaction may gather, bytes (Pa6).
-pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
+pub(crate) const MTR_REDO_BYTES_MAX: usize = pace::constants::MTR_REDO_BYTES_MAX as usize;
 const _: () = assert!(MTR_REDO_BYTES_MAX <= CREDIT_BYTES);
 
 /// A page held by a mini-transaction.

@@ -16,19 +16,10 @@
 //! these times follow each other in one queue. So the number of threads does not matter, and no
 //! writer is stopped while others pass.
 
-/// The least value of C that is used: a short stop of the device must not delay one operation for
-/// minutes.
-const CLEAN_BYTES_PER_S_MIN: f64 = 512.0 * 1024.0;
-
-/// The highest price of one operation.
-const PRICE_NS_MAX: f64 = 1e9;
-
-/// A shorter delay is not slept, because a sleep and a wake cost as much. The debt stays in the
-/// queue for the next operations.
-pub const DELAY_US_MIN: u64 = 100;
-
-/// The longest that an operation is delayed before it asks again, with the age at that time.
-pub const DELAY_US_MAX: u64 = 50_000;
+use crate::constants::{
+    ADMISSION_BELIEVED_US, ADMISSION_CLEAN_BYTES_PER_S_MIN, ADMISSION_DELAY_US_MAX, ADMISSION_DELAY_US_MIN,
+    ADMISSION_PRICE_NS_MAX,
+};
 
 /// The state on which admission is based.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,8 +48,8 @@ pub fn price_ns(view: &AdmissionView, redo_bytes: u64) -> u64 {
     let room = view.hard.saturating_sub(view.soft).max(1) as f64;
     // The price stays finite at the hard mark and above it. There `must_wait` stops the operation.
     let x = ((view.age - view.soft) as f64 / room).min(0.9999);
-    let clean = view.clean_bytes_per_s.max(CLEAN_BYTES_PER_S_MIN);
-    (redo_bytes as f64 * 1e9 * x / (clean * (1.0 - x))).min(PRICE_NS_MAX) as u64
+    let clean = view.clean_bytes_per_s.max(ADMISSION_CLEAN_BYTES_PER_S_MIN);
+    (redo_bytes as f64 * 1e9 * x / (clean * (1.0 - x))).min(ADMISSION_PRICE_NS_MAX) as u64
 }
 
 /// Returns C, from the measured rate (`typical`) and from the possible rate. The possible rate
@@ -74,15 +65,12 @@ pub fn clean_rate(typical: f64, pages_per_s: f64, age: u64, dirty_pages: u64) ->
     typical.max(could_be / 2.0)
 }
 
-/// For so long the last measured C is used as it is.
-const BELIEVED_US: u64 = 100_000;
-
 /// Returns C when the cleaner has reported nothing for `silent_us`. It may hang in one I/O on a
 /// device that has stopped, and then it cannot report that the checkpoint does not advance. C falls
 /// as the silence grows, so that a long silence admits no more than a few short ones.
 #[must_use]
 pub fn rate_after_silence(clean_bytes_per_s: f64, silent_us: u64) -> f64 {
-    clean_bytes_per_s * BELIEVED_US as f64 / silent_us.max(BELIEVED_US) as f64
+    clean_bytes_per_s * ADMISSION_BELIEVED_US as f64 / silent_us.max(ADMISSION_BELIEVED_US) as f64
 }
 
 /// Whether an operation with `redo_bytes` bytes of redo must wait for the checkpoint. This is the
@@ -97,7 +85,7 @@ pub fn must_wait(view: &AdmissionView, redo_bytes: u64) -> bool {
 pub enum AdmissionDecision {
     /// It proceeds after `delay_us`; `next_ns` is stored for the next one.
     Admitted {
-        /// How long it is delayed; 0 or at least [`DELAY_US_MIN`].
+        /// How long it is delayed; 0 or at least `ADMISSION_DELAY_US_MIN`.
         delay_us: u64,
         /// When the next operation's time begins.
         next_ns: u64,
@@ -124,10 +112,10 @@ pub fn admit(next_ns: u64, now_us: u64, price_ns: u64) -> AdmissionDecision {
     }
     let start_ns = next_ns.max(now_ns);
     let delay_us = (start_ns - now_ns) / 1000;
-    if delay_us > DELAY_US_MAX {
-        return AdmissionDecision::Retry { delay_us: DELAY_US_MAX };
+    if delay_us > ADMISSION_DELAY_US_MAX {
+        return AdmissionDecision::Retry { delay_us: ADMISSION_DELAY_US_MAX };
     }
-    let delay_us = if delay_us < DELAY_US_MIN { 0 } else { delay_us };
+    let delay_us = if delay_us < ADMISSION_DELAY_US_MIN { 0 } else { delay_us };
     AdmissionDecision::Admitted { delay_us, next_ns: start_ns.saturating_add(price_ns) }
 }
 

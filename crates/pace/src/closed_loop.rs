@@ -2,10 +2,8 @@
 //! device, in steps of a millisecond. Only here is it visible what a rule does to the throughput of
 //! whole seconds.
 
-use crate::admission::{
-    AdmissionDecision, AdmissionView, DELAY_US_MAX, admit, clean_rate, must_wait, price_ns,
-};
-use crate::constants::BUDGET_US_PER_S;
+use crate::admission::{AdmissionDecision, AdmissionView, admit, clean_rate, must_wait, price_ns};
+use crate::constants::{ADMISSION_DELAY_US_MAX, BUDGET_US_PER_S};
 use crate::governor::{CleanerSample, DirtyBucket, Governor};
 use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};
@@ -144,7 +142,7 @@ impl World {
             };
             // The delay that a thread sees: the operations of the other threads queue behind this
             // one.
-            let seen = (price / 1000 * self.threads).min(DELAY_US_MAX);
+            let seen = (price / 1000 * self.threads).min(ADMISSION_DELAY_US_MAX);
             second.delay_us_max = second.delay_us_max.max(seen);
             if delay_us >= STEP_US {
                 return;

@@ -129,3 +129,79 @@ pub const THREADS_MIN: u64 = 4;
 pub(crate) const FREE_FRAMES_A_THREAD: u64 = 4;
 /// The reserve is at most this part of the pool: it is memory that caches nothing.
 pub(crate) const FREE_FRAMES_POOL_PART: u64 = 8;
+
+// Admission: the marks on the scale of the checkpoint age, and how long operations wait (Fl6).
+
+/// The most redo that one mini-transaction writes, bytes (Pa6).
+pub const MTR_REDO_BYTES_MAX: u64 = 64 << 10;
+/// The most mini-transactions that one thread may still run after its operation was admitted: the
+/// row change, two splits, a separator.
+pub(crate) const ADMISSION_MTRS_A_THREAD: u64 = 4;
+/// The least room between the soft mark and the hard one, unless that is more than a quarter of the
+/// log, bytes: what writers may write while a batch of pages is on its way (decision 0174).
+pub(crate) const ADMISSION_SOFT_ROOM_BYTES: u64 = 2 << 20;
+
+/// The least rate of cleaning that is used, bytes of redo a second: a short stop of the device must
+/// not delay one operation for minutes.
+pub(crate) const ADMISSION_CLEAN_BYTES_PER_S_MIN: f64 = 512.0 * 1024.0;
+/// The highest price of one operation, nanoseconds.
+pub(crate) const ADMISSION_PRICE_NS_MAX: f64 = 1e9;
+/// A shorter delay is not slept, microseconds: a sleep and a wake cost as much. The debt stays in
+/// the queue for the next operations.
+pub(crate) const ADMISSION_DELAY_US_MIN: u64 = 100;
+/// The longest that an operation is delayed before it asks again, with the age at that time,
+/// microseconds.
+pub(crate) const ADMISSION_DELAY_US_MAX: u64 = 50_000;
+const _: () = assert!(ADMISSION_DELAY_US_MIN < ADMISSION_DELAY_US_MAX);
+const _: () = assert!(
+    ADMISSION_PRICE_NS_MAX > ADMISSION_DELAY_US_MAX as f64 * 1e3,
+    "one dear operation fills the queue, and those behind it ask again"
+);
+
+/// For so long the last measured rate of cleaning is used as it is, microseconds.
+pub(crate) const ADMISSION_BELIEVED_US: u64 = 100_000;
+const _: () =
+    assert!(ADMISSION_BELIEVED_US >= CLEANING_STEP_US_MAX, "a cleaner in its longest sleep is believed");
+/// The cleaner is woken if it has not set the marks for this long, microseconds.
+pub const ADMISSION_SILENCE_US: u64 = 1_000;
+const _: () = assert!(ADMISSION_SILENCE_US < CLEANING_STEP_US_MIN, "else its next step comes first");
+
+/// Redo of rollback and purge that is admitted at once above their delay mark, bytes.
+pub const UNDO_SLICE_BYTES: u64 = 64 << 10;
+const _: () = assert!(
+    4 * UNDO_SLICE_BYTES <= ADMISSION_SOFT_ROOM_BYTES,
+    "it fits between the delay mark and the hard one: a quarter of the room"
+);
+/// All slices together log this part of what is cleaned. Writers log a third at the delay mark, so
+/// the age falls.
+pub(crate) const UNDO_CLEAN_PART: f64 = 4.0;
+const _: () = assert!(1.0 / UNDO_CLEAN_PART + 1.0 / 3.0 < 1.0);
+/// The shortest pause before the next slice, microseconds.
+pub(crate) const UNDO_PAUSE_US_MIN: u64 = 10_000;
+/// The longest pause, microseconds: that of the least rate of cleaning that is used.
+pub(crate) const UNDO_PAUSE_US_MAX: u64 =
+    (UNDO_SLICE_BYTES as f64 * UNDO_CLEAN_PART * 1e6 / ADMISSION_CLEAN_BYTES_PER_S_MIN) as u64;
+const _: () = assert!(UNDO_PAUSE_US_MIN < UNDO_PAUSE_US_MAX);
+
+// A full disk: there may be space once purge and rollback have removed what a checkpoint has to
+// write, or once other programs have removed files.
+
+/// After a growth of a file that found no disk space the next one is tried so much later,
+/// microseconds (decision 0011).
+pub const FULL_DISK_AGAIN_US: u64 = 10_000_000;
+/// An operation fails when it has waited so long for disk space, microseconds.
+pub const FULL_DISK_WAIT_US: u64 = 10_000_000;
+const _: () = assert!(FULL_DISK_WAIT_US >= FULL_DISK_AGAIN_US, "a growth is tried while it waits");
+/// It fails earlier when nothing has made progress for so long, microseconds, and the cleaner has
+/// done this many steps meanwhile.
+pub const FULL_DISK_NO_PROGRESS_US: u64 = 200_000;
+/// See [`FULL_DISK_NO_PROGRESS_US`].
+pub const FULL_DISK_ROUNDS: u64 = 2;
+const _: () = assert!(
+    FULL_DISK_NO_PROGRESS_US >= FULL_DISK_ROUNDS * CLEANING_STEP_US_MAX
+        && FULL_DISK_NO_PROGRESS_US < FULL_DISK_WAIT_US,
+    "a cleaner that has a core does its steps in this time"
+);
+/// The time between two looks at this progress, microseconds.
+pub const FULL_DISK_RECHECK_US: u64 = 2_000;
+const _: () = assert!(FULL_DISK_RECHECK_US < FULL_DISK_NO_PROGRESS_US);

@@ -21,9 +21,6 @@ const MOST_OF_FILE: u64 = 16;
 /// zero-written space stays taken from the disk.
 const MOST: u64 = 4;
 
-/// After a growth that found no disk space, the next one is tried so much later, microseconds.
-pub const TRY_AGAIN_US: u64 = 10_000_000;
-
 /// Returns the free space to keep, bytes, when `consumed_per_s` bytes a second are consumed of a
 /// file of `file` bytes that grows by `step` bytes.
 #[must_use]

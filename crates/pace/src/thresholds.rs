@@ -9,12 +9,7 @@
 //! operations, commits, rollback, purge and hardening use it to finish. So a thread that holds a
 //! latch never finds the log full.
 
-/// The most redo that one mini-transaction writes (Pa6).
-const MTR_BYTES_MAX: u64 = 64 << 10;
-
-/// The most mini-transactions that one thread may still run after its operation was admitted: the
-/// row change, two splits, a separator.
-const MTRS_IN_FLIGHT_PER_THREAD: u64 = 4;
+use crate::constants::{ADMISSION_MTRS_A_THREAD, ADMISSION_SOFT_ROOM_BYTES, MTR_REDO_BYTES_MAX};
 
 /// Marks on the scale of the checkpoint age, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +24,6 @@ pub struct Thresholds {
     pub capacity: u64,
 }
 
-/// The least room between the soft mark and the hard one, unless that is more than a quarter of the
-/// log: what writers may write while a batch of pages is on its way.
-const SOFT_ROOM: u64 = 2 << 20;
-
 /// Returns the marks for a capacity and for the number of threads that may have an admitted
 /// operation at the same time.
 ///
@@ -45,10 +36,10 @@ const SOFT_ROOM: u64 = 2 << 20;
 /// and the target keeps its distance from that.
 #[must_use]
 pub fn thresholds(capacity: u64, threads: u64) -> Thresholds {
-    let in_flight = threads.saturating_mul(MTRS_IN_FLIGHT_PER_THREAD * MTR_BYTES_MAX);
+    let in_flight = threads.saturating_mul(ADMISSION_MTRS_A_THREAD * MTR_REDO_BYTES_MAX);
     let held_back = (capacity / 16).max(in_flight).min(capacity / 4);
     let hard = capacity - held_back;
-    let room = (hard / 20 * 3).max(SOFT_ROOM).min(hard / 4);
+    let room = (hard / 20 * 3).max(ADMISSION_SOFT_ROOM_BYTES).min(hard / 4);
     let soft = hard - room;
     Thresholds { target: (hard / 10 * 7).min(soft / 6 * 5), soft, hard, capacity }
 }

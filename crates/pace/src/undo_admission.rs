@@ -18,20 +18,15 @@
 //! checkpoint, rolling back may help, so half of it is for rollback and purge. The other half is
 //! for commits, for the checkpoint's own list and for admitted operations.
 
+use crate::constants::{UNDO_CLEAN_PART, UNDO_PAUSE_US_MAX, UNDO_PAUSE_US_MIN, UNDO_SLICE_BYTES};
 use crate::thresholds::Thresholds;
 
-/// Redo that is admitted at once above the delay mark, bytes.
-pub const SLICE_BYTES: u64 = 64 << 10;
-
-/// The shortest and the longest pause before the next slice.
-const PAUSE_US: (u64, u64) = (10_000, 500_000);
-
 /// Returns the pause before the next slice, for a rate of cleaning. All slices together log a
-/// quarter of what is cleaned. Writers log a third, so the age falls.
+/// quarter of what is cleaned.
 #[must_use]
 pub fn pause_us(clean_bytes_per_s: f64) -> u64 {
-    let pause = SLICE_BYTES as f64 * 4e6 / clean_bytes_per_s.max(1.0);
-    (pause as u64).clamp(PAUSE_US.0, PAUSE_US.1)
+    let pause = UNDO_SLICE_BYTES as f64 * UNDO_CLEAN_PART * 1e6 / clean_bytes_per_s.max(1.0);
+    (pause as u64).clamp(UNDO_PAUSE_US_MIN, UNDO_PAUSE_US_MAX)
 }
 
 /// The state on which the decision is based.
@@ -146,7 +141,7 @@ mod tests {
                 // One millisecond: the rollback could log 300 KB, the writers 1 MB.
                 let view = UndoView { age: age as u64, marks, checkpoint_blocked: false };
                 if step % (pause_us(clean) / 1000) == 0 {
-                    slice = SLICE_BYTES;
+                    slice = UNDO_SLICE_BYTES;
                 }
                 let gave = match decide(&view, 1000) {
                     UndoDecision::Now => 300_000,

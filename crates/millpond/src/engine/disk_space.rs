@@ -8,10 +8,8 @@ use crate::reserve::Reserve;
 use crate::store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
+use pace::constants::FULL_DISK_AGAIN_US;
 use std::sync::Arc;
-
-/// Time from a growth that found no space to the next try, microseconds.
-const TRY_AGAIN_US: u64 = 10_000_000;
 
 /// The reserve of disk space, and the undo files whose end gives space back.
 pub(super) struct DiskSpace {
@@ -53,7 +51,7 @@ impl DiskSpace {
 
     /// Remembers that there is no space now.
     pub(super) fn note_full(&self, now_us: u64) {
-        self.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+        self.full_until_us.store(now_us + FULL_DISK_AGAIN_US, Ordering::Relaxed);
     }
 
     /// Lets the log grow at once.

@@ -6,7 +6,8 @@ use super::roster::Pause;
 use crate::error::{Error, Poison, Result};
 use crate::store::Store;
 use metrics::M;
-use pace::growth::{TRY_AGAIN_US, space_to_keep};
+use pace::constants::FULL_DISK_AGAIN_US;
+use pace::growth::space_to_keep;
 use pace::smoothed_rate::SmoothedRate;
 use std::sync::Arc;
 use vfs::Clock;
@@ -84,8 +85,8 @@ impl Growth {
             Ok(()) => Ok(0),
             // Not an error yet: the thread that needs space and finds none gets it.
             Err(error) if error.may_pass() || matches!(error, Error::Limit { .. }) => {
-                self.full_until_us = now_us + TRY_AGAIN_US;
-                Ok(TRY_AGAIN_US)
+                self.full_until_us = now_us + FULL_DISK_AGAIN_US;
+                Ok(FULL_DISK_AGAIN_US)
             }
             Err(error) => Err(error),
         }

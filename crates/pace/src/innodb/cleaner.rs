@@ -12,6 +12,7 @@ use super::adaptive::{Adaptive, AdaptiveView};
 use super::lru::{FreeView, Round, supply};
 use super::points::{LogPoints, log_points};
 use super::{Server, Settings};
+use crate::constants::MTR_REDO_BYTES_MAX;
 use crate::governor::{CleanerPlan, CleanerSample, CleaningReason};
 use crate::law::Planner;
 
@@ -22,10 +23,6 @@ const LOOK_US: u64 = 1_000_000;
 const ROUND_STEP_US: u64 = 2_000;
 /// The longest time between two steps. Between two looks a step only supplies frames.
 const STEP_US_MAX: u64 = 100_000;
-
-/// Writers stand when the age is so near to the point at which they stop: the longest
-/// mini-transaction does not fit.
-const STOPS_WITHIN: u64 = 64 << 10;
 
 /// InnoDB's background thread. It remembers the last look.
 #[derive(Clone, Debug)]
@@ -97,7 +94,8 @@ impl InnodbCleaner {
         let end = look.sample.end_lsn;
         let age = end.saturating_sub(look.sample.checkpoint_lsn);
         let stop = look.points.sync_age.min(look.sample.thresholds.hard);
-        if age.saturating_add(STOPS_WITHIN) > stop {
+        // Writers stand already if the longest mini-transaction does not fit.
+        if age.saturating_add(MTR_REDO_BYTES_MAX) > stop {
             self.sync_until = end;
         } else if age > look.points.async_age && self.settings.server == Server::MariaDb1011 {
             self.async_until = end;

@@ -1,16 +1,9 @@
 //! [`FullDisk`]: what stops operations while the disk is full, and how long they wait for space.
 
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pace::constants::{FULL_DISK_NO_PROGRESS_US, FULL_DISK_ROUNDS, FULL_DISK_WAIT_US};
 use pace::thresholds::Thresholds;
 use pace::undo_admission::stop_beside_waiting;
-
-/// On a full disk there may be space once purge and rollback have removed what a checkpoint has to
-/// write. An operation waits while they make progress. It gives up after this time without
-/// progress, if the cleaner has done this many rounds meanwhile, and after `FULL_WAIT_US` in any
-/// case.
-const FULL_NO_PROGRESS_US: u64 = 200_000;
-const FULL_ROUNDS: u64 = 2;
-const FULL_WAIT_US: u64 = 10_000_000;
 
 /// The state of a full disk.
 #[derive(Debug, Default)]
@@ -42,9 +35,9 @@ impl SpaceProgress {
             *self = SpaceProgress { begun_us: self.begun_us, ..now };
         }
         let without_progress_us = now.since_us.saturating_sub(self.since_us);
-        let looked = now.rounds - self.rounds > FULL_ROUNDS;
+        let looked = now.rounds - self.rounds > FULL_DISK_ROUNDS;
         let all_us = now.since_us.saturating_sub(self.begun_us);
-        (without_progress_us >= FULL_NO_PROGRESS_US && looked) || all_us >= FULL_WAIT_US
+        (without_progress_us >= FULL_DISK_NO_PROGRESS_US && looked) || all_us >= FULL_DISK_WAIT_US
     }
 }
 
@@ -104,17 +97,17 @@ mod tests {
         let full = FullDisk::default();
         let mut seen = full.progress(0, 5);
         let after = |us, checkpoint| full.progress(us, checkpoint);
-        assert!(!seen.gives_up(after(FULL_NO_PROGRESS_US, 5)), "the cleaner has not looked");
-        (0..=FULL_ROUNDS).for_each(|_| full.count_round());
-        assert!(!seen.gives_up(after(FULL_NO_PROGRESS_US - 1, 5)));
-        assert!(!seen.gives_up(after(FULL_NO_PROGRESS_US, 6)), "the checkpoint has moved");
+        assert!(!seen.gives_up(after(FULL_DISK_NO_PROGRESS_US, 5)), "the cleaner has not looked");
+        (0..=FULL_DISK_ROUNDS).for_each(|_| full.count_round());
+        assert!(!seen.gives_up(after(FULL_DISK_NO_PROGRESS_US - 1, 5)));
+        assert!(!seen.gives_up(after(FULL_DISK_NO_PROGRESS_US, 6)), "the checkpoint has moved");
         full.count_undo_grant();
-        assert!(!seen.gives_up(after(2 * FULL_NO_PROGRESS_US, 6)), "undo was admitted");
-        (0..=FULL_ROUNDS).for_each(|_| full.count_round());
-        assert!(!seen.gives_up(after(3 * FULL_NO_PROGRESS_US - 1, 6)));
-        assert!(seen.gives_up(after(3 * FULL_NO_PROGRESS_US, 6)));
+        assert!(!seen.gives_up(after(2 * FULL_DISK_NO_PROGRESS_US, 6)), "undo was admitted");
+        (0..=FULL_DISK_ROUNDS).for_each(|_| full.count_round());
+        assert!(!seen.gives_up(after(3 * FULL_DISK_NO_PROGRESS_US - 1, 6)));
+        assert!(seen.gives_up(after(3 * FULL_DISK_NO_PROGRESS_US, 6)));
         full.count_undo_grant();
-        assert!(seen.gives_up(after(FULL_WAIT_US, 7)), "with all progress, it has waited long");
+        assert!(seen.gives_up(after(FULL_DISK_WAIT_US, 7)), "with all progress, it has waited long");
     }
 
     #[test]
@@ -128,7 +121,7 @@ mod tests {
         assert!(full.holds_operations() && full.stop(&marks) == 0);
         // The checkpoint is no progress meanwhile.
         let mut seen = full.progress(0, 5);
-        (0..=FULL_ROUNDS).for_each(|_| full.count_round());
-        assert!(seen.gives_up(full.progress(FULL_NO_PROGRESS_US, 6)));
+        (0..=FULL_DISK_ROUNDS).for_each(|_| full.count_round());
+        assert!(seen.gives_up(full.progress(FULL_DISK_NO_PROGRESS_US, 6)));
     }
 }

@@ -4,10 +4,8 @@ use crate::log::LAST_WRITE;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use pace::admission::rate_after_silence;
+use pace::constants::ADMISSION_SILENCE_US;
 use pace::thresholds::Thresholds;
-
-/// The cleaner is woken if it has not set the marks for this long.
-const SILENCE_US: u64 = 1_000;
 
 /// The checkpoint LSN and the ages above it at which operations are delayed and stopped. Read
 /// without a mutex: a reader that sees old marks beside new ones is one that came a moment earlier.
@@ -81,7 +79,7 @@ impl Marks {
 
     /// Whether they were not set for a while.
     pub(super) fn is_silent(&self, now_us: u64) -> bool {
-        self.silence_us(now_us) > SILENCE_US
+        self.silence_us(now_us) > ADMISSION_SILENCE_US
     }
 
     fn silence_us(&self, now_us: u64) -> u64 {

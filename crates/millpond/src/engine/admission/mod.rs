@@ -29,6 +29,7 @@ use gate::Gate;
 use marks::Marks;
 use metrics::{Latency, M, Metrics};
 use pace::admission::{AdmissionView, must_wait, price_ns};
+use pace::constants::FULL_DISK_RECHECK_US;
 use pace::thresholds::Thresholds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,9 +40,6 @@ use vfs::Clock;
 
 /// Sleep of a hard wait before it checks again whether the database still works.
 const RECHECK: Duration = Duration::from_millis(100);
-
-/// The time between two checks of a wait on a full disk.
-const FULL_RECHECK_US: u64 = 2_000;
 
 /// Admits operations.
 pub(crate) struct Admission {
@@ -241,7 +239,7 @@ impl Admission {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
-            self.sleep(FULL_RECHECK_US, Asker::Caller);
+            self.sleep(FULL_DISK_RECHECK_US, Asker::Caller);
         }
         Ok(())
     }

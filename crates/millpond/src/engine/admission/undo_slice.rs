@@ -1,7 +1,7 @@
 //! [`UndoSlice`]: how much redo rollback and purge may still write before their next pause.
 
 use base::sync::atomic::{AtomicU64, Ordering};
-use pace::undo_admission::SLICE_BYTES;
+use pace::constants::UNDO_SLICE_BYTES;
 
 /// The bytes that are left of the current slice.
 #[derive(Debug, Default)]
@@ -16,6 +16,6 @@ impl UndoSlice {
 
     /// Begins the next slice.
     pub(super) fn begin(&self) {
-        self.0.store(SLICE_BYTES, Ordering::Relaxed);
+        self.0.store(UNDO_SLICE_BYTES, Ordering::Relaxed);
     }
 }

@@ -405,7 +405,7 @@ impl Options {
             ));
         }
         self.lock_memory_bytes.map_or(Ok(()), check_lock_memory)?;
-        let least = pace::segments::FILES_MIN * self.tuning.segment_blocks * 4096;
+        let least = pace::constants::LOG_FILES_MIN * self.tuning.segment_blocks * 4096;
         if let Some(bytes) = self.redo_capacity_bytes
             && bytes < least
         {

@@ -2,10 +2,7 @@
 //! from how fast the engine replays redo, which is measured. The user does not configure a log
 //! size.
 
-/// The replay rate that is assumed before one was measured.
-const REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
-/// The least capacity. With a smaller log the engine would do nothing but clean.
-const CAPACITY_MIN: u64 = 64 << 20;
+use crate::constants::{LOG_CAPACITY_BYTES_MIN, LOG_REPLAY_BYTES_PER_S_GUESS};
 
 /// A change of the log's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +22,11 @@ pub enum CapacityChange {
 /// down.
 #[must_use]
 pub fn wanted(recovery_target_us: u64, replay_bytes_per_s: u64, segment_bytes: u64) -> u64 {
-    let rate = if replay_bytes_per_s == 0 { REPLAY_BYTES_PER_S_GUESS } else { replay_bytes_per_s };
+    let rate = if replay_bytes_per_s == 0 { LOG_REPLAY_BYTES_PER_S_GUESS } else { replay_bytes_per_s };
     let bytes = u128::from(rate) * u128::from(recovery_target_us) / 1_000_000 * 3 / 4;
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).min(1 << 48);
     let whole = bytes / segment_bytes * segment_bytes;
-    whole.max(CAPACITY_MIN.next_multiple_of(segment_bytes))
+    whole.max(LOG_CAPACITY_BYTES_MIN.next_multiple_of(segment_bytes))
 }
 
 /// Returns the step from the current to the wanted capacity.

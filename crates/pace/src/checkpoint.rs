@@ -1,9 +1,7 @@
 //! When to write a checkpoint to the root. Each write costs a sync. Until the next write, redo that
 //! pages no longer need still counts as checkpoint age and still keeps its segment.
 
-/// A checkpoint that could advance is written at least this often, so that a quiet database has a
-/// short log.
-const EVERY_US: u64 = 1_000_000;
+use crate::constants::CHECKPOINT_EVERY_US;
 
 /// The state on which the decision is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,9 @@ pub fn worth_writing(v: &CheckpointView) -> bool {
         return false;
     }
     let step = (v.capacity / 64).max(v.segment / 8);
-    v.possible / v.segment > v.named / v.segment || v.possible - v.named >= step || v.since_us >= EVERY_US
+    v.possible / v.segment > v.named / v.segment
+        || v.possible - v.named >= step
+        || v.since_us >= CHECKPOINT_EVERY_US
 }
 
 /// The state on which [`renews`] decides.

@@ -205,3 +205,62 @@ const _: () = assert!(
 /// The time between two looks at this progress, microseconds.
 pub const FULL_DISK_RECHECK_US: u64 = 2_000;
 const _: () = assert!(FULL_DISK_RECHECK_US < FULL_DISK_NO_PROGRESS_US);
+
+// The size of the log: files (segments), their number, and checkpoints that free them.
+
+/// A log that is written to needs at least so many files: one that is being left, one that is being
+/// written, two ahead.
+pub const LOG_FILES_MIN: u64 = 4;
+/// A log without activity can be in two files: the one that is written, and one ahead.
+pub const LOG_FILES_AT_REST: u64 = 2;
+const _: () = assert!(LOG_FILES_AT_REST < LOG_FILES_MIN);
+/// A log of at least so many files grows in the cleaner's usual steps: its free space lasts until
+/// the next step, and the zeros of new files share the device with commits. A shorter log may be
+/// full before the cleaner's next step.
+pub const LOG_FILES_SHORT: u64 = 16;
+const _: () = assert!(LOG_FILES_MIN < LOG_FILES_SHORT);
+/// In one of these steps it grows by this part of its files.
+pub const LOG_GROWTH_PART: u64 = 8;
+const _: () = assert!(LOG_FILES_SHORT >= LOG_GROWTH_PART, "it grows by a file at least");
+/// The most files that one step makes for a short log.
+pub const LOG_FILES_PER_STEP: u64 = 4;
+const _: () = assert!(
+    LOG_FILES_PER_STEP >= LOG_FILES_SHORT / LOG_GROWTH_PART,
+    "a short log grows no slower than the shortest of the others"
+);
+
+/// The rate of replay that is assumed before one was measured, bytes of redo a second.
+pub(crate) const LOG_REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
+/// The least capacity that follows from a recovery target, bytes. With a smaller log the engine
+/// would do nothing but clean.
+pub(crate) const LOG_CAPACITY_BYTES_MIN: u64 = 64 << 20;
+/// A log of this size costs nobody anything, bytes (decision 0174).
+pub(crate) const LOG_HELPFUL_BYTES_MIN: u64 = 256 << 20;
+const _: () = assert!(LOG_CAPACITY_BYTES_MIN <= LOG_HELPFUL_BYTES_MIN, "the least log is helpful");
+/// A log of so many times the bytes of the dirty pages is long enough (decision 0174). With a
+/// working set of W bytes and a log that is cleaned at two thirds of its size, pages write W twice
+/// (copy and place) for 2/3 * 4 * W bytes of redo: three bytes for four.
+pub(crate) const LOG_HELPFUL_TIMES_DIRTY: u64 = 4;
+/// The log gets shorter if less than half of its length was useful for so long, microseconds. So a
+/// pause between two bursts does not remove files that the next burst would make again.
+pub(crate) const LOG_HELPFUL_LOWER_AFTER_US: u64 = 60_000_000;
+const _: () = assert!(LOG_HELPFUL_LOWER_AFTER_US as f64 > RATE_SLOW_US, "the burst is over by every average");
+
+/// A checkpoint that could advance is written at least this often, microseconds, so that a quiet
+/// database has a short log.
+pub(crate) const CHECKPOINT_EVERY_US: u64 = 1_000_000;
+const _: () = assert!(CHECKPOINT_EVERY_US >= CLEANING_STEP_US_MAX, "a step of the cleaner writes it");
+
+/// Where a caller makes the log longer at once, each new file is followed by a pause of so many
+/// times what it took: commits wait for the same device.
+pub const LOG_PAUSE_TIMES: u64 = 3;
+/// No such pause is longer, microseconds.
+pub const LOG_PAUSE_US_MAX: u64 = 200_000;
+/// A database that writes no more than this is idle, bytes of redo a second: it gives up unused
+/// space of its file too.
+pub const LOG_IDLE_BYTES_PER_S: u64 = 1 << 20;
+/// After a shrink under load the files that are left hold at least the redo of this many seconds.
+pub const LOG_KEPT_S: u64 = 2;
+/// The redo rate that decides about it is measured over at least this time, microseconds: over a
+/// shorter one it is too uncertain.
+pub const LOG_RATE_US_MIN: u64 = 10_000;

@@ -3,17 +3,7 @@
 //! if the log is already a few times as long as the pages that change, page writes are a small part
 //! of all writes. More log would then only take disk space, and time of recovery.
 
-/// A log of so many times the bytes of the dirty pages is long enough. With a working set of W
-/// bytes and a log that is cleaned at two thirds of its size, pages write W twice (copy and place)
-/// for 2/3 * 4 * W bytes of redo: three bytes for four.
-const TIMES_DIRTY: u64 = 4;
-
-/// A log of this size costs nobody anything, bytes.
-const ALWAYS: u64 = 256 << 20;
-
-/// The log gets shorter if less than half of its length was useful for so long. So a pause between
-/// two bursts does not remove files that the next burst would make again.
-const LOWER_AFTER_US: u64 = 60_000_000;
+use crate::constants::{LOG_HELPFUL_BYTES_MIN, LOG_HELPFUL_LOWER_AFTER_US, LOG_HELPFUL_TIMES_DIRTY};
 
 /// Follows the dirty pages.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +17,13 @@ impl HelpfulLog {
     /// Begins with the least.
     #[must_use]
     pub fn new() -> HelpfulLog {
-        HelpfulLog { bytes: ALWAYS, low: None }
+        HelpfulLog { bytes: LOG_HELPFUL_BYTES_MIN, low: None }
     }
 
     /// Takes a measurement: pages of so many bytes are dirty now. Returns the greatest useful
     /// length of the log, bytes.
     pub fn update(&mut self, now_us: u64, dirty_bytes: u64) -> u64 {
-        let wanted = dirty_bytes.saturating_mul(TIMES_DIRTY).max(ALWAYS);
+        let wanted = dirty_bytes.saturating_mul(LOG_HELPFUL_TIMES_DIRTY).max(LOG_HELPFUL_BYTES_MIN);
         if wanted >= self.bytes / 2 {
             *self = HelpfulLog { bytes: self.bytes.max(wanted), low: None };
             return self.bytes;
@@ -41,7 +31,7 @@ impl HelpfulLog {
         let (since, most) = self.low.unwrap_or((now_us, 0));
         let most = most.max(wanted);
         self.low = Some((since, most));
-        if now_us.saturating_sub(since) >= LOWER_AFTER_US {
+        if now_us.saturating_sub(since) >= LOG_HELPFUL_LOWER_AFTER_US {
             *self = HelpfulLog { bytes: most, low: None };
         }
         self.bytes

@@ -6,17 +6,12 @@
 //! used. Admission counts only the files that exist, so an admitted operation never finds the disk
 //! full.
 
-/// A log that is written to needs at least so many files: one that is being left, one that is being
-/// written, two ahead.
-pub const FILES_MIN: u64 = 4;
-
-/// A log without activity can be in two files: the one that is written, and one ahead.
-pub const FILES_AT_REST: u64 = 2;
+use crate::constants::{LOG_FILES_AT_REST, LOG_FILES_MIN, LOG_FILES_SHORT, LOG_GROWTH_PART};
 
 /// Returns the least number of files of a log that holds `age` bytes of redo. From one sixteenth of
 /// a segment on it is no longer at rest.
 fn least(age: u64, segment: u64) -> u64 {
-    if age < segment / 16 { FILES_AT_REST } else { FILES_MIN }
+    if age < segment / 16 { LOG_FILES_AT_REST } else { LOG_FILES_MIN }
 }
 
 /// Returns the redo that so many files can hold, wherever the checkpoint is.
@@ -29,7 +24,7 @@ pub fn redo_bytes(files: u64, segment: u64) -> u64 {
 /// capacity.
 #[must_use]
 pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
-    (capacity / segment_file_bytes).max(FILES_MIN)
+    (capacity / segment_file_bytes).max(LOG_FILES_MIN)
 }
 
 /// Returns how many files are enough for a log of `age` bytes: a third more than the redo fills.
@@ -45,11 +40,6 @@ pub fn files_for(age: u64, segment: u64) -> u64 {
     (age + age / 3).div_ceil(segment) + 1
 }
 
-/// A log of at least so many files grows in the cleaner's usual steps, an eighth at a time: its
-/// free space lasts until the next step, and the zeros of new files share the device with commits.
-/// A shorter log may be full before the cleaner's next step.
-pub const FILES_SHORT: u64 = 16;
-
 /// Returns the part of the log's redo, in eighths, above which it grows. Beside replay the age
 /// falls as replay goes on: a log that grew as early as others would write zeros for files that
 /// nobody needs, while replay needs the device.
@@ -62,9 +52,9 @@ fn grows_at(replaying: bool) -> u64 {
 #[must_use]
 pub fn grows_above(have: u64, most: u64, segment: u64, replaying: bool) -> Option<u64> {
     match have {
-        _ if have >= most || have >= FILES_SHORT => None,
-        _ if have < FILES_AT_REST => Some(0),
-        _ if have < FILES_MIN => Some((segment / 16).saturating_sub(1)),
+        _ if have >= most || have >= LOG_FILES_SHORT => None,
+        _ if have < LOG_FILES_AT_REST => Some(0),
+        _ if have < LOG_FILES_MIN => Some((segment / 16).saturating_sub(1)),
         _ => Some(redo_bytes(have, segment) / 8 * grows_at(replaying)),
     }
 }
@@ -95,7 +85,7 @@ pub fn step(have: u64, most: u64, age: u64, segment: u64, replaying: bool) -> Se
         return SegmentStep::Make(least - have);
     }
     if have < most && age > redo_bytes(have, segment) / 8 * grows_at(replaying) {
-        return SegmentStep::Make((most - have).min((have / 8).max(1)));
+        return SegmentStep::Make((most - have).min((have / LOG_GROWTH_PART).max(1)));
     }
     if have > most {
         let to = most.max(needed(age, segment));
@@ -143,7 +133,7 @@ mod tests {
         for ((have, most), replaying) in cases.flat_map(|case| [false, true].map(|beside| (case, beside))) {
             let makes = |age| matches!(step(have, most, age, S, replaying), SegmentStep::Make(_));
             match grows_above(have, most, S, replaying) {
-                None => assert!(have >= FILES_SHORT || !makes(u64::MAX / 4), "{have} of {most}"),
+                None => assert!(have >= LOG_FILES_SHORT || !makes(u64::MAX / 4), "{have} of {most}"),
                 Some(0) => assert!(makes(0) && makes(1)),
                 Some(age) => assert!(!makes(age) && makes(age + 1), "{have} of {most} at {age}"),
             }

@@ -17,11 +17,9 @@ use crate::txn::Txns;
 use base::Lsn;
 use base::sync::{Mutex, ProcessMark};
 use metrics::{Force, Snapshot, SyncReason};
+use pace::constants::LOG_RATE_US_MIN;
 use std::mem::forget;
 use std::sync::Arc;
-
-/// A rate measured over a shorter time is too uncertain, microseconds.
-const RATE_US_MIN: u64 = 10_000;
 
 /// An open page engine.
 pub(crate) struct Engine {
@@ -91,7 +89,7 @@ impl Engine {
         let advanced = checkpoints.take(SyncReason::Checkpoint, false);
         disk.report();
         let checkpoint = advanced?;
-        log_size.free_disk_space(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
+        log_size.free_disk_space(written * 1_000_000 / took_us.max(LOG_RATE_US_MIN))?;
         checkpoints.end_moves()?;
         Ok(checkpoint)
     }

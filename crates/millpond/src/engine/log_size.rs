@@ -14,25 +14,15 @@ use crate::store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard, Unparker};
+use pace::constants::{
+    LOG_FILES_AT_REST, LOG_FILES_MIN, LOG_FILES_PER_STEP, LOG_FILES_SHORT, LOG_GROWTH_PART,
+    LOG_IDLE_BYTES_PER_S, LOG_KEPT_S, LOG_PAUSE_TIMES, LOG_PAUSE_US_MAX,
+};
 use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
-
-/// The most files that one step of the cleaner makes for a short log. For a longer log it is an
-/// eighth of the files that exist.
-const FILES_PER_STEP: u64 = 4;
-
-/// A log that is made longer at once pauses so many times as long as it took to make a file.
-const PAUSE_PER_FILE: u64 = 3;
-/// No such pause is longer, microseconds.
-const PAUSE_US_MAX: u64 = 200_000;
-
-/// A database that writes no more than this is idle, bytes of redo a second.
-const IDLE_BYTES_PER_S: u64 = 1 << 20;
-/// After a shrink under load the files that are left hold at least the redo of this many seconds.
-const KEPT_SECONDS: u64 = 2;
 
 /// Redo that the log can hold, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,8 +124,8 @@ impl LogSize {
     /// at rest are enough: admission adapts to the files that exist.
     pub(super) fn make_first_files(&self) -> Result {
         let log = &self.parts.store.log;
-        match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
-            Err(Error::DiskFull { .. }) if log.segments().count() >= segments::FILES_AT_REST => Ok(()),
+        match log.segments().at_least(LOG_FILES_MIN, log.reserved_lsn()) {
+            Err(Error::DiskFull { .. }) if log.segments().count() >= LOG_FILES_AT_REST => Ok(()),
             made => made,
         }
     }
@@ -148,7 +138,7 @@ impl LogSize {
         let log = &self.parts.store.log;
         let segments = log.segments();
         let have = segments.count();
-        for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
+        for _ in 0..if have < LOG_FILES_SHORT { LOG_FILES_PER_STEP } else { have / LOG_GROWTH_PART } {
             // Writers go on meanwhile, so each file is decided anew.
             let checkpoint = self.parts.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
@@ -222,7 +212,7 @@ impl LogSize {
     /// being written: log files without redo, and, if the database is idle, unused space at the end
     /// of `pages`. Both grow again when writers need them.
     pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
-        if redo_bytes_per_s <= IDLE_BYTES_PER_S {
+        if redo_bytes_per_s <= LOG_IDLE_BYTES_PER_S {
             self.parts.store.space.trim()?;
         }
         let _changing = self.changing.lock();
@@ -232,7 +222,7 @@ impl LogSize {
         let log = &self.parts.store.log;
         let payload = log.segments().shape().payload_bytes();
         let age = log.reserved_lsn().since(self.parts.checkpointer.lsn());
-        let soon = age + redo_bytes_per_s * KEPT_SECONDS;
+        let soon = age + redo_bytes_per_s * LOG_KEPT_S;
         if planted(Bug::LogShrunkTooFar) {
             return self.shrink_to(1);
         }
@@ -246,7 +236,7 @@ impl LogSize {
         self.parts.poison.check()?;
         let log = &self.parts.store.log;
         let segments = log.segments();
-        let least = segments::FILES_MIN * segments.block_bytes();
+        let least = LOG_FILES_MIN * segments.block_bytes();
         if bytes < least {
             return Err(Error::Misuse(format!(
                 "a redo capacity of {bytes} bytes: at least {least} are needed"
@@ -260,7 +250,7 @@ impl LogSize {
                 return Err(self.parts.poison.set(error));
             }
             // The new files are empty, and others may need the space.
-            let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
+            let back = segments.count().saturating_sub(made).max(LOG_FILES_MIN);
             self.shrink_to(back)?;
             return Err(error);
         }
@@ -282,7 +272,7 @@ impl LogSize {
             let took_us = self.parts.clock.now_us().saturating_sub(begun);
             // The caller is one of them.
             if self.parts.threads.now() > 1 && made + 1 < count {
-                let pause_us = took_us.saturating_mul(PAUSE_PER_FILE).min(PAUSE_US_MAX);
+                let pause_us = took_us.saturating_mul(LOG_PAUSE_TIMES).min(LOG_PAUSE_US_MAX);
                 self.parts.admission.sleep(pause_us, Asker::Caller);
             }
         }

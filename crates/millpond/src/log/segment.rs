@@ -42,6 +42,7 @@ const OPEN_THREADS: usize = 16;
 /// Segments that a shrinking log keeps beyond the one being written. No thread holds a segment that
 /// is not yet being written.
 pub(crate) const SPARE_SEGMENTS: u64 = 1;
+const _: () = assert!(1 + SPARE_SEGMENTS == pace::constants::LOG_FILES_AT_REST);
 
 /// What all segments of a database share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use base::codec::Put;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use metrics::{M, SyncReason};
+use pace::constants::LOG_FILES_MIN;
 use pace::growth::slice_bytes;
-use pace::segments::FILES_MIN;
 
 /// The least that one growth writes if a step is as long, bytes.
 const SLICE_BYTES_MIN: u64 = 2 << 20;
@@ -53,7 +53,7 @@ impl Growth {
     /// log's least files and the reserve. Every caller that takes space for anything else calls
     /// this first (INV-27).
     pub(super) fn hold_reserve(&self, ground: &Ground) -> Result {
-        let files = ground.log.segments().at_least(FILES_MIN, ground.log.reserved_lsn());
+        let files = ground.log.segments().at_least(LOG_FILES_MIN, ground.log.reserved_lsn());
         files.and_then(|()| self.options.reserve.hold()).map_err(|error| full_or_poison(ground, error))
     }
 

@@ -5,6 +5,8 @@
 //! waiting committers between two flushes than to spread them over many. The rule has no timer: it
 //! depends only on the committers that wait now.
 
+use crate::constants::{LOG_FLUSH_SLOW_TIMES, LOG_FLUSHES_OVERLAP};
+
 /// The state of the log when a committer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushView {
@@ -22,17 +24,12 @@ pub struct FlushView {
     pub usual_us: u64,
 }
 
-/// How many flushes usually overlap. A second flush uses the time that the first spends in the
-/// device. For a third there are too few committers left, and it costs a sync and a padded block
-/// (decision 0020).
-const OVERLAP: u32 = 2;
-
 /// Whether a flush may start now.
 ///
 /// With no flush in flight: always. Beside one: when the waiting committers are a fair share of all
 /// committers, so that they share the sync, the padding and the wake-up. It is worth waiting for
-/// committers that have not reached the log yet. More than `OVERLAP` flushes only while the latest
-/// one takes more than twice its usual time.
+/// committers that have not reached the log yet. More than `LOG_FLUSHES_OVERLAP` flushes only while
+/// the latest one takes more than twice its usual time.
 #[must_use]
 pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight == 0 {
@@ -41,9 +38,9 @@ pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight >= v.depth_max {
         return false;
     }
-    let slow = v.usual_us > 0 && v.elapsed_of_running_us > 2 * v.usual_us;
-    let fair_share = v.waiting * OVERLAP >= v.busy_committers;
-    slow || (v.in_flight < OVERLAP && fair_share)
+    let slow = v.usual_us > 0 && v.elapsed_of_running_us > LOG_FLUSH_SLOW_TIMES * v.usual_us;
+    let fair_share = v.waiting * LOG_FLUSHES_OVERLAP >= v.busy_committers;
+    slow || (v.in_flight < LOG_FLUSHES_OVERLAP && fair_share)
 }
 
 /// Whether a flush that could rewrite the tail block should seal instead. Only if there is another

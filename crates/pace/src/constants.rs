@@ -264,3 +264,41 @@ pub const LOG_KEPT_S: u64 = 2;
 /// The redo rate that decides about it is measured over at least this time, microseconds: over a
 /// shorter one it is too uncertain.
 pub const LOG_RATE_US_MIN: u64 = 10_000;
+
+// Flushes of the log (group commit).
+
+/// How many flushes usually overlap. A second flush uses the time that the first spends in the
+/// device. For a third there are too few committers left, and it costs a sync and a padded block
+/// (decision 0020).
+pub(crate) const LOG_FLUSHES_OVERLAP: u32 = 2;
+/// More flushes overlap while the latest one takes more than so many times its usual time.
+pub(crate) const LOG_FLUSH_SLOW_TIMES: u64 = 2;
+
+// Reading ahead, and the frames of long scans (Bp6, Bp8, decision 0175).
+
+/// The most leaves that are read together.
+pub(crate) const READ_AHEAD_LEAVES_MAX: u32 = 64;
+/// Leaves that a scan reads alone before it reads ahead: most scans end soon.
+pub(crate) const READ_AHEAD_ALONE_LEAVES: u32 = 2;
+/// Leaves that it reads together at first. From then on it reads twice as many each time.
+pub(crate) const READ_AHEAD_FIRST_LEAVES: u32 = 4;
+const _: () = assert!(1 < READ_AHEAD_FIRST_LEAVES && READ_AHEAD_FIRST_LEAVES <= READ_AHEAD_LEAVES_MAX);
+
+/// Scans whose batches have room in the ring of frames that all long scans share: a batch takes all
+/// its frames before it gives one back.
+pub const SCAN_RING_BATCHES: usize = 4;
+/// The ring is at most this part of the pool.
+pub const SCAN_RING_POOL_PART: usize = 8;
+/// And it has at most so many frames.
+pub const SCAN_RING_FRAMES_MAX: usize = SCAN_RING_BATCHES * READ_AHEAD_LEAVES_MAX as usize;
+/// At most this part of the pool is read together: a 32nd, which is the part of one scan in the
+/// ring.
+pub(crate) const READ_AHEAD_POOL_PART: u64 = (SCAN_RING_BATCHES * SCAN_RING_POOL_PART) as u64;
+
+/// A scan is long when it has read this part of the pool. A value that is longer than this part is
+/// not kept in the pool either.
+pub const SCAN_LONG_POOL_PART: usize = 32;
+/// But not before it has read this many pages: in a small pool the part is a few pages.
+pub const SCAN_LONG_PAGES_MIN: usize = 64;
+const _: () =
+    assert!(SCAN_LONG_POOL_PART > SCAN_RING_POOL_PART && SCAN_LONG_PAGES_MIN < SCAN_RING_FRAMES_MAX);

@@ -10,18 +10,9 @@
 //! so then too. If the scan comes to a leaf that it had read and that is gone again, it reads half
 //! as many from there on.
 
-/// The most leaves that are read together.
-pub const MOST: u32 = 64;
-
-/// At most this part of the pool (1/n) is read together. A quarter of the frames that long scans
-/// share, so that a few of them do not take each other's frames.
-const PART: u64 = 32;
-
-/// So many leaves a scan reads alone before it reads ahead.
-const ALONE: u32 = 2;
-
-/// So many it reads together at first.
-const FIRST: u32 = 4;
+use crate::constants::{
+    READ_AHEAD_ALONE_LEAVES, READ_AHEAD_FIRST_LEAVES, READ_AHEAD_LEAVES_MAX, READ_AHEAD_POOL_PART,
+};
 
 /// What the buffer pool has for reading ahead, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +30,7 @@ pub struct Room {
 impl Room {
     /// Returns how many leaves may be read together.
     fn limit(&self) -> u32 {
-        let most = u64::from(MOST).min(self.frames / PART);
+        let most = u64::from(READ_AHEAD_LEAVES_MAX).min(self.frames / READ_AHEAD_POOL_PART);
         // The cleaner is behind. Clean pages that could be evicted are rare then too.
         let short = self.free <= self.reserve / 2;
         (if short { most.min(self.reusable) } else { most }) as u32
@@ -69,11 +60,11 @@ impl ReadAhead {
         }
         let gone = std::mem::take(&mut self.left) > 0;
         self.missed = self.missed.saturating_add(1);
-        if self.missed <= ALONE {
+        if self.missed <= READ_AHEAD_ALONE_LEAVES {
             return 1;
         }
         let window = match self.window {
-            0 => FIRST,
+            0 => READ_AHEAD_FIRST_LEAVES,
             window if gone => (window / 2).max(1),
             window => window.saturating_mul(2),
         };

@@ -6,14 +6,12 @@
 //! not changed since it was linked.
 
 use base::PageNo;
+use pace::constants::SCAN_LONG_POOL_PART;
 
 use crate::buffer::{FetchHint, PageImages};
 use crate::error::Result;
 use crate::page::overflow::Overflow;
 use crate::store::Store;
-
-/// A value longer than this part of the pool is not kept there (Bp6).
-const LONG_PART: usize = 32;
 
 /// Reads the pages of one chain, many at a time.
 pub(super) struct ChainReader<'s> {
@@ -24,10 +22,10 @@ pub(super) struct ChainReader<'s> {
 
 impl<'s> ChainReader<'s> {
     /// Makes a reader for a value of `len` bytes that cannot be freed meanwhile. Its pages enter
-    /// the pool unless the value is too long for that.
+    /// the pool unless the value is too long for that (Bp6).
     pub(super) fn new(store: &'s Store, hint: FetchHint, len: usize) -> ChainReader<'s> {
         let pool = store.pool.frame_count() * store.pool.page_bytes();
-        let hint = if len > pool / LONG_PART { FetchHint::Scan } else { hint };
+        let hint = if len > pool / SCAN_LONG_POOL_PART { FetchHint::Scan } else { hint };
         ChainReader { store, hint, images: PageImages::default() }
     }
 

@@ -20,15 +20,12 @@
 use base::PageNo;
 use base::sync::atomic::Ordering;
 use metrics::{Latency, M};
+use pace::constants::{SCAN_RING_BATCHES, SCAN_RING_FRAMES_MAX, SCAN_RING_POOL_PART};
 
 use super::frame::{AHEAD, CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
 use crate::error::Result;
 use crate::role;
-
-/// The most frames that all scans together fill before they reuse them: room for what four of them
-/// read ahead.
-const SCAN_RING_MAX: usize = 4 * pace::read_ahead::MOST as usize;
 
 /// How many frames the hand may pass to find one for reading ahead.
 const PROBES_AHEAD: usize = 16;
@@ -364,22 +361,23 @@ impl Pool {
         scans.push_back(frame);
     }
 
-    /// Returns how many frames the ring of scans has at most.
+    /// Returns how many frames the ring of scans has at most: room for what a few of them read
+    /// ahead.
     fn scan_ring(&self) -> usize {
-        (self.frames().count() / 8).clamp(1, SCAN_RING_MAX)
+        (self.frames().count() / SCAN_RING_POOL_PART).clamp(1, SCAN_RING_FRAMES_MAX)
     }
 
     /// Returns how many frames of the ring scans may reuse. A part of them stays, because a batch
     /// of reads takes its frames from the ring before it puts them back.
     pub(super) fn reusable_frames(&self) -> usize {
         let scans = self.free.scans.lock().len();
-        if scans < self.scan_ring().div_ceil(4) { 0 } else { scans }
+        if scans < self.scan_ring().div_ceil(SCAN_RING_BATCHES) { 0 } else { scans }
     }
 
     fn reuse_scanned(&self) -> Option<FreeFrame<'_>> {
         let index = {
             let mut scans = self.free.scans.lock();
-            if scans.len() < self.scan_ring().div_ceil(4) {
+            if scans.len() < self.scan_ring().div_ceil(SCAN_RING_BATCHES) {
                 return None;
             }
             scans.pop_front()?

@@ -17,13 +17,9 @@ use crate::page::overflow::ChainRef;
 use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::PageNo;
+use pace::constants::{SCAN_LONG_PAGES_MIN, SCAN_LONG_POOL_PART};
 use pace::read_ahead::ReadAhead;
 use std::ops::Range;
-
-/// A scan is long when it has read this part of the pool.
-const LONG_PART: usize = 32;
-/// But not before it has read this many pages.
-const LONG_LEAST: usize = 64;
 
 /// The keys that a scan reads: those of `tree` from `from` on and below `to`. Without `to`, to the
 /// end of the tree.
@@ -105,7 +101,7 @@ impl Progress {
 
     /// Returns the hint for the pages that it reads next.
     pub(crate) fn hint(&self, pool: &Pool) -> FetchHint {
-        let long = self.pages > LONG_LEAST.max(pool.frame_count() / LONG_PART);
+        let long = self.pages > SCAN_LONG_PAGES_MIN.max(pool.frame_count() / SCAN_LONG_POOL_PART);
         if long { FetchHint::Scan } else { FetchHint::Normal }
     }
 }

@@ -302,3 +302,41 @@ pub const SCAN_LONG_POOL_PART: usize = 32;
 pub const SCAN_LONG_PAGES_MIN: usize = 64;
 const _: () =
     assert!(SCAN_LONG_POOL_PART > SCAN_RING_POOL_PART && SCAN_LONG_PAGES_MIN < SCAN_RING_FRAMES_MAX);
+
+// Growth of the pages file.
+
+/// The space that so many seconds consume is kept free: a slice of growth takes a fraction of a
+/// second on any device.
+pub(crate) const GROWTH_AHEAD_S: f64 = 1.0;
+/// At least this part of a step is kept free at any rate: the first consumer after a pause is
+/// faster than any average.
+pub(crate) const GROWTH_KEPT_STEP_PART: u64 = 4;
+/// But in a short file this least is at most this part of the file, or a slice if that is more: a
+/// small database takes little disk.
+pub(crate) const GROWTH_LEAST_FILE_PART: u64 = 64;
+/// At any rate at most this part of the file is kept free, or the least part of a step if that is
+/// more.
+pub(crate) const GROWTH_MOST_FILE_PART: u64 = 16;
+const _: () = assert!(GROWTH_MOST_FILE_PART < GROWTH_LEAST_FILE_PART, "the least is below the most");
+/// At most so many steps are kept free: a burst does not predict the minutes after it, and
+/// zero-written space stays taken from the disk.
+pub(crate) const GROWTH_KEPT_STEPS_MAX: u64 = 4;
+/// One growth writes a slice, this part of a step: a caller that waits for it waits only so long.
+pub(crate) const GROWTH_SLICE_PART: u64 = 8;
+const _: () = assert!(GROWTH_SLICE_PART >= GROWTH_KEPT_STEP_PART, "a slice is no more than is kept free");
+/// But a slice has at least so many bytes if a step has, because each growth ends with a sync.
+pub const GROWTH_SLICE_BYTES_MIN: u64 = 2 << 20;
+
+/// Sleep of the thread that grows the file while space is being used, microseconds. A thread that
+/// uses space below the reserve wakes it earlier.
+pub const GROWTH_NAP_US: u64 = 100_000;
+const _: () = assert!((GROWTH_NAP_US as f64) < GROWTH_AHEAD_S * 1e6, "it looks before the space is used up");
+/// Its sleep while hardly any space is being used, microseconds.
+pub const GROWTH_IDLE_US: u64 = 1_000_000;
+const _: () = assert!(GROWTH_NAP_US < GROWTH_IDLE_US && GROWTH_IDLE_US < FULL_DISK_AGAIN_US);
+/// Use of space below which the file hardly grows, bytes a second.
+pub const GROWTH_IDLE_BYTES_PER_S: f64 = 65_536.0;
+const _: () = assert!(
+    GROWTH_IDLE_BYTES_PER_S * GROWTH_IDLE_US as f64 / 1e6 < GROWTH_SLICE_BYTES_MIN as f64,
+    "less than a slice is used in such a sleep"
+);

@@ -1,40 +1,27 @@
 //! When the pages file grows ahead of need. A caller that needs an extent then finds a free one and
 //! need not write zeros first.
 
-/// The consumption of so many seconds is kept free: a slice of growth takes a fraction of a second
-/// on any device.
-const AHEAD_S: f64 = 1.0;
-
-/// At least this part of a step (1/n) is kept free at any rate: the first consumer after a pause is
-/// faster than any average.
-const LEAST: u64 = 4;
-
-/// But in a short file this least is at most this part of the file (1/n), or a slice if that is
-/// more: a small database takes little disk.
-const LEAST_OF_FILE: u64 = 64;
-
-/// At any rate at most this part of the file (1/n) is kept free, or [`LEAST`] of a step if that is
-/// more.
-const MOST_OF_FILE: u64 = 16;
-
-/// At most so many steps are kept free: a burst does not predict the minutes after it, and
-/// zero-written space stays taken from the disk.
-const MOST: u64 = 4;
+use crate::constants::{
+    GROWTH_AHEAD_S, GROWTH_KEPT_STEP_PART, GROWTH_KEPT_STEPS_MAX, GROWTH_LEAST_FILE_PART,
+    GROWTH_MOST_FILE_PART, GROWTH_SLICE_PART,
+};
 
 /// Returns the free space to keep, bytes, when `consumed_per_s` bytes a second are consumed of a
 /// file of `file` bytes that grows by `step` bytes.
 #[must_use]
 pub fn space_to_keep(consumed_per_s: f64, step: u64, file: u64) -> u64 {
-    let most = (step * MOST).min((file / MOST_OF_FILE).max(step / LEAST));
-    let least = (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8));
-    ((consumed_per_s * AHEAD_S) as u64).clamp(least, most)
+    let most =
+        (step * GROWTH_KEPT_STEPS_MAX).min((file / GROWTH_MOST_FILE_PART).max(step / GROWTH_KEPT_STEP_PART));
+    let least =
+        (step / GROWTH_KEPT_STEP_PART).min((file / GROWTH_LEAST_FILE_PART).max(step / GROWTH_SLICE_PART));
+    ((consumed_per_s * GROWTH_AHEAD_S) as u64).clamp(least, most)
 }
 
 /// Returns how much one growth writes, bytes: an eighth of a step, so that a caller that waits for
 /// it waits only so long; but at least `least`, because each growth ends with a sync.
 #[must_use]
 pub fn slice_bytes(step: u64, least: u64) -> u64 {
-    (step / 8).max(least.min(step))
+    (step / GROWTH_SLICE_PART).max(least.min(step))
 }
 
 #[cfg(test)]

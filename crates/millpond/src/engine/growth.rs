@@ -6,18 +6,11 @@ use super::roster::Pause;
 use crate::error::{Error, Poison, Result};
 use crate::store::Store;
 use metrics::M;
-use pace::constants::FULL_DISK_AGAIN_US;
+use pace::constants::{FULL_DISK_AGAIN_US, GROWTH_IDLE_BYTES_PER_S, GROWTH_IDLE_US, GROWTH_NAP_US};
 use pace::growth::space_to_keep;
 use pace::smoothed_rate::SmoothedRate;
 use std::sync::Arc;
 use vfs::Clock;
-
-/// Sleep while space is being used. A thread that uses space below the reserve wakes it earlier.
-const NAP_US: u64 = 100_000;
-/// Sleep while hardly any space is being used.
-const IDLE_US: u64 = 1_000_000;
-/// Use of space below which the file hardly grows, bytes a second.
-const IDLE_BYTES_PER_S: f64 = 65_536.0;
 
 /// Grows the file, step by step.
 pub(super) struct Growth {
@@ -75,11 +68,11 @@ impl Growth {
             return Ok(self.full_until_us - now_us);
         }
         if space.wake_grower_below(wanted) {
-            return Ok(if rate > IDLE_BYTES_PER_S { NAP_US } else { IDLE_US });
+            return Ok(if rate > GROWTH_IDLE_BYTES_PER_S { GROWTH_NAP_US } else { GROWTH_IDLE_US });
         }
         if trims > 0 && taken == self.taken_at_trim {
             // No space was used since then. The thread that takes the first extent wakes this one.
-            return Ok(IDLE_US);
+            return Ok(GROWTH_IDLE_US);
         }
         match space.grow_ahead() {
             Ok(()) => Ok(0),

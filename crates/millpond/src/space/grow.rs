@@ -14,11 +14,8 @@ use base::codec::Put;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use metrics::{M, SyncReason};
-use pace::constants::LOG_FILES_MIN;
+use pace::constants::{GROWTH_SLICE_BYTES_MIN, LOG_FILES_MIN};
 use pace::growth::slice_bytes;
-
-/// The least that one growth writes if a step is as long, bytes.
-const SLICE_BYTES_MIN: u64 = 2 << 20;
 
 /// Makes the file longer and shorter.
 #[derive(Debug)]
@@ -85,7 +82,7 @@ impl Growth {
             let what = format!("{} has {from} pages, the most that there can be", ground.path().display());
             return Err(Error::Limit { what });
         }
-        let slice = slice_bytes(self.step_bytes(ground), SLICE_BYTES_MIN) / ground.page_bytes() as u64;
+        let slice = slice_bytes(self.step_bytes(ground), GROWTH_SLICE_BYTES_MIN) / ground.page_bytes() as u64;
         let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
         self.hold_reserve(ground)?;
         self.write_zeros(ground, from, to, reason)?;

@@ -2,7 +2,9 @@
 //! from how fast the engine replays redo, which is measured. The user does not configure a log
 //! size.
 
-use crate::constants::{LOG_CAPACITY_BYTES_MIN, LOG_REPLAY_BYTES_PER_S_GUESS};
+use crate::constants::{
+    LOG_CAPACITY_BYTES_MIN, LOG_REPLAY_BYTES_PER_S_GUESS, REPLAY_SEEN_BYTES_MIN, REPLAY_SEEN_SHARE,
+};
 
 /// A change of the log's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +64,12 @@ impl ReplayRate {
     /// Takes a measurement: `bytes` bytes of redo were replayed in `took_us` microseconds. Less
     /// than a mebibyte is ignored.
     pub fn observe(&mut self, bytes: u64, took_us: u64) {
-        if bytes < 1 << 20 {
+        if bytes < REPLAY_SEEN_BYTES_MIN {
             return;
         }
         let seen = bytes as f64 * 1e6 / took_us.max(1) as f64;
-        self.bytes_per_s = if self.bytes_per_s == 0.0 { seen } else { self.bytes_per_s * 0.7 + seen * 0.3 };
+        let known = self.bytes_per_s * (1.0 - REPLAY_SEEN_SHARE);
+        self.bytes_per_s = if self.bytes_per_s == 0.0 { seen } else { known + seen * REPLAY_SEEN_SHARE };
     }
 
     /// Returns the rate in bytes a second; 0 if it is unknown.

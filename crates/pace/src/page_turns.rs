@@ -15,28 +15,10 @@
 //!   first thread. A turn takes the time that its thread is on a core: while it waits for the
 //!   device, or for a core, it takes nothing from replay.
 
-/// Threads that are active at a time, for each core.
-const ACTIVE_A_CORE: usize = 8;
-/// A thread that has not asked for a turn for so long is active no more, microseconds. Beside
-/// replay a page comes from the device in 5 to 10 milliseconds.
-const IDLE_US: u64 = 100_000;
-/// A thread that has been active for so long makes room for others, microseconds.
-const ACTIVE_US: u64 = 2_000_000;
-/// The time that turns may take before their part counts, microseconds: the pages of two or three
-/// transactions. All times of turns here are times on a core.
-const STOCK_US: f64 = 300_000.0;
-/// The part of the stock that is for the first thread alone, microseconds.
-const FIRST_US: f64 = 200_000.0;
-/// The time by which turns may exceed their part, microseconds. A page whose changes take longer
-/// than that does not keep the others waiting for all of it.
-const DEBT_US: f64 = 50_000.0;
-/// The part of the cores' time that turns may take.
-const PART: f64 = 0.05;
-/// [`alone_us`] is this part (1/n) of the time in which a device of `DEVICE_BYTES_PER_S` reads the
-/// log, and not more than `ALONE_US_MOST`.
-const ALONE_PART: u64 = 4;
-const DEVICE_BYTES_PER_S: u64 = 1_500_000_000;
-const ALONE_US_MOST: u64 = 500_000;
+use crate::constants::{
+    REPLAY_ALONE_PART, REPLAY_ALONE_US_MAX, REPLAY_DEVICE_BYTES_PER_S, TURNS_ACTIVE_A_CORE, TURNS_ACTIVE_US,
+    TURNS_DEBT_US, TURNS_FIRST_US, TURNS_IDLE_US, TURNS_SHARE, TURNS_STOCK_US,
+};
 
 /// The name of a thread that waits for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +52,7 @@ struct Active {
 impl Active {
     /// Returns when it makes room for others, microseconds, if it does not ask for a turn before.
     fn over_us(&self) -> Option<u64> {
-        Some((self.idle_since_us? + IDLE_US).min(self.since_us + ACTIVE_US))
+        Some((self.idle_since_us? + TURNS_IDLE_US).min(self.since_us + TURNS_ACTIVE_US))
     }
 }
 
@@ -99,7 +81,7 @@ impl PageTurns {
 
     /// From now on the time of turns is limited, or not.
     pub fn limit(&mut self, limited: bool, now_us: u64) {
-        self.budget = limited.then_some((STOCK_US, now_us));
+        self.budget = limited.then_some((TURNS_STOCK_US, now_us));
     }
 
     /// Whether the time of turns is limited.
@@ -132,7 +114,7 @@ impl PageTurns {
             None => self.active.iter().find_map(place)?,
         };
         let Waiting { ticket, thread } = self.waiting.remove(index);
-        let reserve_us = if first.is_some() { 0.0 } else { FIRST_US };
+        let reserve_us = if first.is_some() { 0.0 } else { TURNS_FIRST_US };
         self.others.extend(first.is_none().then_some(thread));
         Some(Grant { ticket, at_us: now_us + self.missing_us(reserve_us, now_us) })
     }
@@ -141,7 +123,7 @@ impl PageTurns {
     fn choose_active(&mut self, now_us: u64) {
         self.active.retain(|active| active.over_us().is_none_or(|over_us| now_us < over_us));
         for waiting in &self.waiting {
-            if self.active.len() == self.cores as usize * ACTIVE_A_CORE {
+            if self.active.len() == self.cores as usize * TURNS_ACTIVE_A_CORE {
                 break;
             }
             if self.active.iter().all(|active| active.thread != waiting.thread) {
@@ -168,7 +150,7 @@ impl PageTurns {
         self.choose_active(now_us);
         if self.budget.is_some() {
             let left_us = self.budget_at(now_us) - us as f64;
-            self.budget = Some((left_us.max(-DEBT_US), now_us));
+            self.budget = Some((left_us.max(-TURNS_DEBT_US), now_us));
         }
     }
 
@@ -178,8 +160,8 @@ impl PageTurns {
 
     /// Returns what turns may take, microseconds.
     fn budget_at(&self, now_us: u64) -> f64 {
-        let Some((budget, at_us)) = self.budget else { return STOCK_US };
-        (budget + now_us.saturating_sub(at_us) as f64 * self.a_us()).min(STOCK_US)
+        let Some((budget, at_us)) = self.budget else { return TURNS_STOCK_US };
+        (budget + now_us.saturating_sub(at_us) as f64 * self.a_us()).min(TURNS_STOCK_US)
     }
 
     /// Returns after how many microseconds turns may take so much time.
@@ -189,7 +171,7 @@ impl PageTurns {
 
     /// Returns what turns may take a microsecond, microseconds.
     fn a_us(&self) -> f64 {
-        PART * f64::from(self.cores)
+        TURNS_SHARE * f64::from(self.cores)
     }
 }
 
@@ -202,8 +184,8 @@ pub fn alone_us(log_bytes: u64, threads: usize, cores: u32) -> u64 {
     if threads > cores as usize {
         return 0;
     }
-    let whole_us = u128::from(log_bytes) * 1_000_000 / u128::from(DEVICE_BYTES_PER_S);
-    ALONE_US_MOST.min((whole_us / u128::from(ALONE_PART)) as u64)
+    let whole_us = u128::from(log_bytes) * 1_000_000 / u128::from(REPLAY_DEVICE_BYTES_PER_S);
+    REPLAY_ALONE_US_MAX.min((whole_us / u128::from(REPLAY_ALONE_PART)) as u64)
 }
 
 #[cfg(test)]
@@ -284,7 +266,7 @@ mod tests {
                 }
             }
             let last_us = had.values().copied().max().unwrap();
-            assert!(last_us <= threads as u64 * ACTIVE_US, "{threads} threads: {last_us} us");
+            assert!(last_us <= threads as u64 * TURNS_ACTIVE_US, "{threads} threads: {last_us} us");
         }
     }
 
@@ -307,15 +289,15 @@ mod tests {
         }
         turns.end(7, 100, 200);
         assert_eq!(next(&mut turns, 200), None, "eight are active, and will ask again");
-        assert_eq!(turns.look_us(), Some(200 + IDLE_US));
+        assert_eq!(turns.look_us(), Some(200 + TURNS_IDLE_US));
         let second = turns.ask(1);
-        assert_eq!(next(&mut turns, 199 + IDLE_US), Some(second));
-        assert_eq!(next(&mut turns, 199 + IDLE_US), None);
+        assert_eq!(next(&mut turns, 199 + TURNS_IDLE_US), Some(second));
+        assert_eq!(next(&mut turns, 199 + TURNS_IDLE_US), None);
         // The second one is first now.
-        turns.end(1, 100, 200 + IDLE_US);
+        turns.end(1, 100, 200 + TURNS_IDLE_US);
         let second = turns.ask(1);
-        assert_eq!(next(&mut turns, 200 + IDLE_US), Some(second));
-        assert_eq!(next(&mut turns, 200 + IDLE_US), Some(tickets[8]));
+        assert_eq!(next(&mut turns, 200 + TURNS_IDLE_US), Some(second));
+        assert_eq!(next(&mut turns, 200 + TURNS_IDLE_US), Some(tickets[8]));
     }
 
     #[test]
@@ -347,7 +329,7 @@ mod tests {
         assert!((1_290_000..=1_305_000).contains(&taken_us), "{taken_us} us");
         // A pause fills the stock, and no more. A long turn counts for little more.
         assert_eq!(turn(&mut turns, 90_000_000, 2_000_000), 90_000_000);
-        assert_eq!(turn(&mut turns, 92_000_000, 0), 92_000_000 + (DEBT_US / 0.1) as u64);
+        assert_eq!(turn(&mut turns, 92_000_000, 0), 92_000_000 + (TURNS_DEBT_US / 0.1) as u64);
         turns.limit(false, 92_000_000);
         assert_eq!(turn(&mut turns, 92_000_000, 0), 92_000_000, "replay has ended");
     }
@@ -360,7 +342,7 @@ mod tests {
         turns.next(0).unwrap();
         turns.end(1, 150_000, 0);
         let grant = turns.next(0).unwrap();
-        assert_eq!(grant, Grant { ticket: other, at_us: ((FIRST_US - 150_000.0) / 0.1) as u64 });
+        assert_eq!(grant, Grant { ticket: other, at_us: ((TURNS_FIRST_US - 150_000.0) / 0.1) as u64 });
         let first = turns.ask(1);
         assert_eq!(turns.next(0), Some(Grant { ticket: first, at_us: 0 }));
     }
@@ -369,7 +351,7 @@ mod tests {
     fn a_long_log_is_read_in_order_a_moment_later() {
         let ms = |mib: u64| alone_us(mib << 20, 2, 2) / 1000;
         assert_eq!([0, 100, 500, 2000].map(ms), [0, 17, 87, 349]);
-        assert_eq!(alone_us(u64::MAX, 0, 1), ALONE_US_MOST);
+        assert_eq!(alone_us(u64::MAX, 0, 1), REPLAY_ALONE_US_MAX);
         assert_eq!(alone_us(2000 << 20, 3, 2), 0, "three transactions");
     }
 }

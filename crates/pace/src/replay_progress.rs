@@ -1,7 +1,6 @@
 //! How far the replay of redo has come, and how long the rest will take.
 
-/// Before this share of the redo is replayed, its speed says little.
-const ENOUGH: f64 = 0.05;
+use crate::constants::REPLAY_ENOUGH_SHARE;
 
 /// What is known at a moment of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub fn replay_progress(view: ReplayView) -> ReplayProgress {
     let share = done as f64 / view.redo_bytes as f64;
     let own = done as f64 * 1e6 / view.elapsed_us.max(1) as f64;
     let usual = view.usual_bytes_per_s as f64;
-    let rate = if share >= ENOUGH || usual == 0.0 { own } else { usual };
+    let rate = if share >= REPLAY_ENOUGH_SHARE || usual == 0.0 { own } else { usual };
     let seconds_left = (rate > 0.0).then(|| (left as f64 / rate).ceil() as u64);
     ReplayProgress { percent: (100.0 * share) as u64, seconds_left }
 }

@@ -15,21 +15,13 @@ use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Condvar, Mutex, Parker, Unparker};
 use metrics::M;
 use pace::capacity::ReplayRate;
+use pace::constants::{
+    REPLAY_HEAD_START_STEP_US, REPLAY_HEAD_START_STEPS, REPLAY_WORKERS_A_CORE, REPLAY_WORKERS_MAX,
+};
 use pace::replay_progress::ReplayView;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
-
-/// For each core so many threads apply redo: half of them wait for pages from the device.
-const WORKERS_A_CORE: usize = 2;
-/// More threads than this do not make replay faster: one thread reads and checks the log for all.
-const WORKERS_MAX: usize = 4;
-
-/// Replay begins so much later than the callers, in steps: the catalog and the pages of the first
-/// transactions are not read behind the many pages that replay reads at once. If many threads need
-/// pages, the next step begins it.
-const HEAD_START_STEP: Duration = Duration::from_millis(10);
-const HEAD_START_STEPS: usize = 10;
 
 /// Pause after a failure that may pass.
 const RETRY: Duration = Duration::from_millis(500);
@@ -162,7 +154,7 @@ impl Replaying {
             }),
         };
         let workers = match task.workers {
-            0 => (self.parts.clock.cores() as usize * WORKERS_A_CORE).min(WORKERS_MAX),
+            0 => (self.parts.clock.cores() as usize * REPLAY_WORKERS_A_CORE).min(REPLAY_WORKERS_MAX),
             some => some,
         };
         task.pending.replay_runs(true);
@@ -202,8 +194,9 @@ impl Replaying {
         if copying.is_err() {
             task.pending.end_copying();
         }
-        let ended = |_| parker.park_for(HEAD_START_STEP) || task.pending.is_crowded();
-        if !(0..HEAD_START_STEPS).any(ended) {
+        let step = Duration::from_micros(REPLAY_HEAD_START_STEP_US);
+        let ended = |_| parker.park_for(step) || task.pending.is_crowded();
+        if !(0..REPLAY_HEAD_START_STEPS).any(ended) {
             parker.park_for(task.pending.head_start());
         }
         self.replay_again(task, parker);

@@ -392,3 +392,44 @@ pub(crate) const REPLAY_SEEN_BYTES_MIN: u64 = 1 << 20;
 /// The weight of a replay in the rate that is learned from all of them.
 pub(crate) const REPLAY_SEEN_SHARE: f64 = 0.3;
 const _: () = assert!(REPLAY_ENOUGH_SHARE < 1.0 && REPLAY_SEEN_SHARE < 1.0);
+
+// History: undo, the status of transactions and locks share one budget of memory (decision 0092).
+
+/// The budget is counted in so many parts.
+pub(crate) const HISTORY_PARTS: u64 = 64;
+/// Above so many of them undo is spilled to files.
+pub(crate) const HISTORY_SPILL_ABOVE: u64 = 48;
+/// Spilling goes on until memory has come down to so many.
+pub(crate) const HISTORY_SPILL_TO: u64 = 40;
+const _: () = assert!(HISTORY_SPILL_TO < HISTORY_SPILL_ABOVE && HISTORY_SPILL_ABOVE < HISTORY_PARTS);
+/// Undo may always keep so many. Spilled in small portions, undo needs more memory for the index of
+/// its files than it frees.
+pub(crate) const HISTORY_UNDO_LEAST: u64 = 8;
+/// Locks use up this part of the budget at most. Beyond it they have memory of their own.
+pub(crate) const HISTORY_LOCKS_PART: u64 = 2;
+const _: () = assert!(
+    HISTORY_UNDO_LEAST + HISTORY_PARTS / HISTORY_LOCKS_PART <= HISTORY_SPILL_TO,
+    "spilling can come to its end, whatever locks take"
+);
+/// At most so many committed transactions wait for purge in memory, even if there is room for more.
+/// A checkpoint reads each of them, and the memory of more of them would not stay in the
+/// processor's caches.
+pub(crate) const HISTORY_WAITING_MAX: u64 = 8 << 10;
+/// If more wait, all but so many are spilled.
+pub(crate) const HISTORY_WAITING_LEFT: u64 = 6 << 10;
+const _: () = assert!(HISTORY_WAITING_LEFT < HISTORY_WAITING_MAX);
+
+// Freed memory that goes back to the system (decision 0126).
+
+/// The time for which memory must not have been needed, and the shortest time from one trim to the
+/// next, microseconds.
+pub const HEAP_TRIM_WINDOW_US: u64 = 5_000_000;
+/// Less than this is not worth a trim, bytes.
+pub(crate) const HEAP_TRIM_BYTES_MIN: u64 = 16 << 20;
+/// Less than this part of the budget of history is not worth a trim.
+pub(crate) const HEAP_TRIM_BUDGET_PART: u64 = 8;
+
+// Background threads.
+
+/// Pause of a background thread after a failure that may pass, microseconds.
+pub const FAILURE_PAUSE_US: u64 = 500_000;

@@ -6,15 +6,7 @@
 //! a whole window of time, and only if there is much of it. A workload that takes and frees the
 //! same memory again and again keeps it.
 
-/// The time for which memory must not have been needed, and the shortest time from one trim to the
-/// next, microseconds.
-pub const WINDOW_US: u64 = 5_000_000;
-
-/// Less than this is not worth a trim, bytes.
-const BYTES_LEAST: u64 = 16 << 20;
-
-/// Less than this part of the budget is not worth a trim.
-const BUDGET_PART: u64 = 8;
+use crate::constants::{HEAP_TRIM_BUDGET_PART, HEAP_TRIM_BYTES_MIN, HEAP_TRIM_WINDOW_US};
 
 /// What is known of the memory that the allocator keeps.
 #[derive(Clone, Debug)]
@@ -41,12 +33,12 @@ impl HeapTrim {
         self.kept = self.kept.max(in_use);
         self.needed = self.needed.max(in_use);
         let from_us = *self.from_us.get_or_insert(now_us);
-        if now_us.saturating_sub(from_us) < WINDOW_US {
+        if now_us.saturating_sub(from_us) < HEAP_TRIM_WINDOW_US {
             return None;
         }
         let (needed, unused) = (self.needed, self.kept - self.needed);
         (self.from_us, self.needed) = (Some(now_us), in_use);
-        if unused < BYTES_LEAST.max(budget / BUDGET_PART) {
+        if unused < HEAP_TRIM_BYTES_MIN.max(budget / HEAP_TRIM_BUDGET_PART) {
             return None;
         }
         self.kept = needed;

@@ -2,19 +2,10 @@
 //! budget. Undo that does not fit is spilled to files. When those are full, the oldest snapshot
 //! expires.
 
-/// Above this part of the budget undo is spilled to files, in 64ths.
-const START: u64 = 48;
-/// Spilling goes on until memory has come down to this part of the budget, in 64ths.
-const STOP: u64 = 40;
-/// Undo may always keep this part of the budget, in 64ths. Spilled in small portions, undo needs
-/// more memory for the index of its files than it frees.
-const LEAST: u64 = 8;
-/// At most so many committed transactions wait for purge in memory, even if there is room for more.
-/// A checkpoint reads each of them, and the memory of more of them would not stay in the
-/// processor's caches.
-const WAITING_MOST: u64 = 8 << 10;
-/// If more wait, all but so many are spilled.
-const WAITING_LEFT: u64 = 6 << 10;
+use crate::constants::{
+    HISTORY_LOCKS_PART, HISTORY_PARTS, HISTORY_SPILL_ABOVE, HISTORY_SPILL_TO, HISTORY_UNDO_LEAST,
+    HISTORY_WAITING_LEFT, HISTORY_WAITING_MAX,
+};
 
 /// The state on which the plan is based.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,27 +45,33 @@ pub struct HistoryPlan {
 /// Returns the part of the budget that locks use up, bytes. Beyond half of it they have memory of
 /// their own.
 fn shared(budget: u64, locks: u64) -> u64 {
-    locks.min(budget / 2)
+    locks.min(budget / HISTORY_LOCKS_PART)
 }
 
 /// Returns the memory that undo may take before it is spilled, bytes, when transaction states and
 /// locks take so much.
 #[must_use]
 pub fn spill_threshold(budget: u64, status: u64, locks: u64) -> u64 {
-    (budget / 64 * START).saturating_sub(status + shared(budget, locks)).max(budget / 64 * LEAST)
+    let part = |parts: u64| budget / HISTORY_PARTS * parts;
+    let others = status + shared(budget, locks);
+    part(HISTORY_SPILL_ABOVE).saturating_sub(others).max(part(HISTORY_UNDO_LEAST))
 }
 
 /// Decides what to spill, and whether the oldest snapshot expires.
 #[must_use]
 pub fn plan(sample: &HistorySample) -> HistoryPlan {
     let total = sample.undo + sample.status + shared(sample.budget, sample.locks);
-    let part = |part: u64| sample.budget / 64 * part;
+    let part = |parts: u64| sample.budget / HISTORY_PARTS * parts;
     let above = |most: u64| total.saturating_sub(part(most));
-    let spare = sample.undo.saturating_sub(part(LEAST));
-    let bytes = if above(START) > 0 { above(STOP).min(spare) } else { 0 };
-    let helpless = (sample.cannot_spill || bytes == 0) && above(64) > 0;
+    let spare = sample.undo.saturating_sub(part(HISTORY_UNDO_LEAST));
+    let bytes = if above(HISTORY_SPILL_ABOVE) > 0 { above(HISTORY_SPILL_TO).min(spare) } else { 0 };
+    let helpless = (sample.cannot_spill || bytes == 0) && above(HISTORY_PARTS) > 0;
     HistoryPlan {
-        transactions: if sample.waiting > WAITING_MOST { sample.waiting - WAITING_LEFT } else { 0 },
+        transactions: if sample.waiting > HISTORY_WAITING_MAX {
+            sample.waiting - HISTORY_WAITING_LEFT
+        } else {
+            0
+        },
         bytes,
         expire_oldest: sample.held && (sample.files > sample.files_most || helpless),
     }
@@ -219,7 +216,10 @@ mod tests {
         };
         assert_eq!(plan(&calm), HistoryPlan::default());
         let waiting = plan(&HistorySample { waiting: 40_000, ..calm });
-        assert_eq!(waiting, HistoryPlan { transactions: 40_000 - WAITING_LEFT, ..HistoryPlan::default() });
+        assert_eq!(
+            waiting,
+            HistoryPlan { transactions: 40_000 - HISTORY_WAITING_LEFT, ..HistoryPlan::default() }
+        );
         assert_eq!(plan(&HistorySample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
         for locks in [32 * MIB, 60 * MIB, 900 * MIB] {
             let locked = plan(&HistorySample { undo: 17 * MIB, locks, ..calm });

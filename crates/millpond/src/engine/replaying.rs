@@ -16,15 +16,13 @@ use base::sync::{Condvar, Mutex, Parker, Unparker};
 use metrics::M;
 use pace::capacity::ReplayRate;
 use pace::constants::{
-    REPLAY_HEAD_START_STEP_US, REPLAY_HEAD_START_STEPS, REPLAY_WORKERS_A_CORE, REPLAY_WORKERS_MAX,
+    FAILURE_PAUSE_US, REPLAY_HEAD_START_STEP_US, REPLAY_HEAD_START_STEPS, REPLAY_WORKERS_A_CORE,
+    REPLAY_WORKERS_MAX,
 };
 use pace::replay_progress::ReplayView;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
-
-/// Pause after a failure that may pass.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// How far the thread has come, and what it works on.
 pub(super) struct Replaying {
@@ -220,7 +218,7 @@ impl Replaying {
                 state.failures += 1;
                 state.failed = Some(error);
             });
-            parker.park_for(RETRY);
+            parker.park_for(Duration::from_micros(FAILURE_PAUSE_US));
         }
         self.change(|state| state.runs = false);
     }

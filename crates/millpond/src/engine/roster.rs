@@ -11,14 +11,11 @@ use crate::error::{Error, Result};
 use crate::role::spawn_engine;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker};
-use pace::constants::PAGE_WRITERS;
+use pace::constants::{FAILURE_PAUSE_US, PAGE_WRITERS};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Sleep after a failure that may pass.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// A background thread of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +232,7 @@ impl Roster {
                     Ok(Pause::For(time)) => drop(parker.park_for(time)),
                     Err(_) if poison.is_set() => return,
                     // A full disk may have space later, and the page may become readable.
-                    Err(_) => drop(parker.park_for(RETRY)),
+                    Err(_) => drop(parker.park_for(Duration::from_micros(FAILURE_PAUSE_US))),
                 }
             }
         })

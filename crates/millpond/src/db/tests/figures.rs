@@ -466,7 +466,7 @@ fn a_peak_of_memory(unmoved: &mut Unmoved) {
     assert_eq!(figure(db, "heap_trims"), 0, "it is in use");
     drop(peak);
     unmoved.until(db, "heap_trims", |_| {
-        w.disk.clock.pass(pace::heap_trim::WINDOW_US);
+        w.disk.clock.pass(pace::constants::HEAP_TRIM_WINDOW_US);
         short_pause();
     });
     assert!(db.core.engine.heap_kept() < 1 << 20);

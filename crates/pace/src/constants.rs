@@ -406,7 +406,7 @@ const _: () = assert!(HISTORY_SPILL_TO < HISTORY_SPILL_ABOVE && HISTORY_SPILL_AB
 /// its files than it frees.
 pub(crate) const HISTORY_UNDO_LEAST: u64 = 8;
 /// Locks use up this part of the budget at most. Beyond it they have memory of their own.
-pub(crate) const HISTORY_LOCKS_PART: u64 = 2;
+pub const HISTORY_LOCKS_PART: u64 = 2;
 const _: () = assert!(
     HISTORY_UNDO_LEAST + HISTORY_PARTS / HISTORY_LOCKS_PART <= HISTORY_SPILL_TO,
     "spilling can come to its end, whatever locks take"
@@ -418,6 +418,9 @@ pub(crate) const HISTORY_WAITING_MAX: u64 = 8 << 10;
 /// If more wait, all but so many are spilled.
 pub(crate) const HISTORY_WAITING_LEFT: u64 = 6 << 10;
 const _: () = assert!(HISTORY_WAITING_LEFT < HISTORY_WAITING_MAX);
+/// About the most undo that is gathered for one write to its files, bytes: a bound on the memory of
+/// a write.
+pub const UNDO_WRITE_BYTES: usize = 4 << 20;
 
 // Freed memory that goes back to the system (decision 0126).
 

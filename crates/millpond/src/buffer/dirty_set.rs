@@ -73,7 +73,8 @@ pub(super) struct LsnSlices {
     pub(super) pages: VecDeque<u32>,
 }
 
-/// The width of slices before the first request tells it.
+/// The width of slices before the first request tells it: two to the power of this, bytes of the
+/// log.
 const SLICE_SHIFT: u32 = 16;
 
 impl Default for LsnSlices {

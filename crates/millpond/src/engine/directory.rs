@@ -37,7 +37,9 @@ const CRC: usize = 24;
 const LOCK: &str = "LOCK";
 /// The file of the doublewrite in its directory.
 pub(super) const AREAS: &str = "areas";
+/// How often a lock is tried that another process holds: for a second in all.
 const LOCK_TRIES: u32 = 100;
+/// The pause between two tries.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// A directory that a file system makes in its root.
 const LOST_AND_FOUND: &str = "lost+found";

@@ -17,6 +17,7 @@ pub(super) const NAP: Duration = Duration::from_millis(50);
 /// Its first sleep after it has moved undo. Writers that have filled memory before will fill more,
 /// and what it moves in small portions is still in the processor's caches.
 const NAP_BUSY: Duration = Duration::from_millis(2);
+const _: () = assert!(NAP_BUSY.as_millis() < NAP.as_millis());
 
 /// What the history thread works on.
 pub(super) struct HistoryKeeping {

@@ -16,7 +16,7 @@ use vfs::{Create, OpenMode, Vfs};
 const NAME: &str = "progress";
 /// Its length, bytes. The text is padded with spaces.
 const BYTES: usize = 256;
-/// It is written again after so long, microseconds.
+/// It is written again after so long, microseconds: a few times a second, for whoever watches it.
 const INTERVAL_US: u64 = 200_000;
 
 /// What a recovery does.

@@ -8,14 +8,18 @@ use crate::store::Store;
 use crate::txn::Txns;
 use base::sync::{Parker, Unparker};
 use metrics::M;
+use pace::constants::FULL_DISK_NO_PROGRESS_US;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sleep of the thread when it has no work.
-const NAP: Duration = Duration::from_millis(10);
-/// Closing on a full disk looks so often for progress of purge, one nap apart.
-const LOOKS_AT_CLOSE: u32 = 20;
-/// After this many sleeps without work, the thread flushes commits that did not wait.
+/// Sleep of the thread when it has no work, microseconds.
+const NAP_US: u64 = 10_000;
+/// The same as a duration.
+const NAP: Duration = Duration::from_micros(NAP_US);
+/// Closing on a full disk looks so often for progress of purge, one nap apart. It waits as long for
+/// that as an operation does.
+const LOOKS_AT_CLOSE: u32 = (FULL_DISK_NO_PROGRESS_US / NAP_US) as u32;
+/// After this many sleeps without work (a second), the thread flushes commits that did not wait.
 const NAPS_BEFORE_FLUSH: u32 = 100;
 /// Ended transactions that the thread purges before it checks whether it is to stop.
 const SLICE: usize = 64;

@@ -27,6 +27,7 @@ use vfs::Vfs;
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 /// The longest run around another page. Its transfer takes a multiple of what beginning it costs.
 const RUN_BYTES: usize = 1 << 20;
+const _: () = assert!(NEIGHBOURHOOD_BYTES < RUN_BYTES);
 
 /// What a batch wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

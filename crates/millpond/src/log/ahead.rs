@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use vfs::ReadOp;
 
-/// Bytes of each of the reads into which a range is split.
+/// Bytes of each of the reads into which a range is split, so that a device has many in flight.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Consecutive blocks of one segment.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// The longest group that is written on credit, bytes: the redo of a mini-transaction, or a commit
 /// record with the longest bookmark.
 pub(crate) const CREDIT_BYTES: usize = 72 << 10;
+const _: () = assert!(CREDIT_BYTES <= group::GROUP_BYTES_MAX);
 /// More than threads that can run. Far fewer than the slots of the ring.
 const CREDITS_MAX: u64 = 1024;
 /// Threads that take and give back side by side seldom share a cache line.

@@ -10,10 +10,11 @@ use base::aligned::AlignedBuf;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that one read fetches.
+/// Blocks that one read fetches: 2 MiB.
 const READ_BLOCKS: u64 = 512;
 /// The same for a reader that goes backwards: mostly it has use for one group.
 const READ_BLOCKS_BACKWARDS: u64 = 2;
+const _: () = assert!(READ_BLOCKS_BACKWARDS < READ_BLOCKS);
 
 /// Reads blocks of the log.
 pub(super) struct BlockSource<'a> {

@@ -21,14 +21,14 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A window takes at most this part of the pool's memory.
+/// A window takes at most this part (1/n) of the pool's memory.
 const WINDOW_SHARE: usize = 16;
 /// Windows that exist: one is being filled, one waits, and one is applied.
 const WINDOWS: usize = 3;
 /// The first window is so short, and each next one twice as long, up to the usual length: so pages
 /// are being read while most of the log still is.
 const FIRST_WINDOW_BYTES: usize = 8 << 20;
-/// Log that is read before replay looks again whether it shall end.
+/// Log that is read before replay looks again whether it shall end, bytes.
 const STEP_BYTES: usize = 1 << 20;
 /// Pages that are read in one batch. Many, because each batch may wait behind the reading of the
 /// log.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 /// Bytes of a chunk, the last group included.
 pub(super) const CHUNK_BYTES: usize = 2 << 20;
+const _: () = assert!(CHUNK_BYTES > GROUP_BYTES_MAX);
 
 /// Consecutive groups of the log, checked.
 #[derive(Debug, Default)]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 /// The most log that may be read and not yet processed, bytes.
 pub(super) const READ_AHEAD_BYTES: usize = 8 << 20;
+const _: () = assert!(READ_AHEAD_BYTES >= 2 * CHUNK_BYTES, "one is read while another is processed");
 
 /// The result of the first pass.
 #[derive(Debug, Default)]

@@ -26,6 +26,7 @@ use crate::undo::{
     Streams, UndoEntry, decode_rewind,
 };
 use base::{Lsn, TreeId, TxnId};
+use pace::constants::UNDO_WRITE_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,10 +66,9 @@ pub(crate) struct Rebuild {
     at: Lsn,
 }
 
+/// The number of places for streams that were used last. Transactions that run at the same time
+/// have ids close to each other, so they seldom share a place.
 const RECENT: usize = 256;
-
-/// Approximate bytes of undo that are written to history batches at once.
-const MOVE_BYTES: usize = 4 << 20;
 
 /// Splits off the first members: at least one, at most `most`, with at most `bytes` of undo.
 fn take_prefix<'m>(left: &mut &'m mut [BatchMember], most: usize, bytes: usize) -> &'m mut [BatchMember] {
@@ -176,7 +176,7 @@ impl Rebuild {
         members.sort_by_key(|member| member.lsn);
         let mut left = &mut members[..];
         while !left.is_empty() {
-            let run = take_prefix(&mut left, usize::MAX, MOVE_BYTES);
+            let run = take_prefix(&mut left, usize::MAX, UNDO_WRITE_BYTES);
             let (mut rest, mut batches) = (&mut *run, Vec::new());
             while !rest.is_empty() {
                 batches.push(take_prefix(&mut rest, HISTORY_BATCH_TXNS, HISTORY_BATCH_BYTES));

@@ -19,11 +19,9 @@ use crate::undo::journal::Journal;
 use crate::undo::{ChunkCopy, Stream, spill};
 use base::{Lsn, TxnId};
 use metrics::M;
+use pace::constants::UNDO_WRITE_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// About the most undo bytes in one batch.
-const BATCH_BYTES: usize = 4 << 20;
 
 /// Hardens undo and lists transactions, with what that needs of a database.
 pub(super) struct Hardener<'a> {
@@ -61,12 +59,12 @@ impl Hardener<'_> {
         let (mut chunks, mut gathered) = (Vec::new(), 0);
         for stream in streams.filter(|_| !planted(Bug::NoHardening)) {
             loop {
-                let more = stream.unplaced(true, BATCH_BYTES);
+                let more = stream.unplaced(true, UNDO_WRITE_BYTES);
                 let bytes: usize = more.iter().map(|chunk| chunk.bytes.len()).sum();
-                let whole = bytes < BATCH_BYTES;
+                let whole = bytes < UNDO_WRITE_BYTES;
                 gathered += bytes;
                 chunks.push((stream, more));
-                if gathered >= BATCH_BYTES {
+                if gathered >= UNDO_WRITE_BYTES {
                     self.append(journal, std::mem::take(&mut chunks))?;
                     gathered = 0;
                 }

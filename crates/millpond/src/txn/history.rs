@@ -15,12 +15,13 @@ use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
 use metrics::M;
+use pace::constants::UNDO_WRITE_BYTES;
 use pace::history::{HistoryPlan, HistorySample, Step, plan};
 
-/// About how many bytes of chunks are written at once.
-const WRITE_BYTES: usize = 4 << 20;
 /// Transactions that are taken from the purge queue at once: commits wait for so long.
 const RUN_TXNS: usize = 1024;
+const _: () =
+    assert!(RUN_TXNS >= HISTORY_BATCH_TXNS && UNDO_WRITE_BYTES >= HISTORY_BATCH_BYTES, "one fills a batch");
 
 /// Keeps memory and files within the limits, with what that needs of a database.
 #[derive(Clone, Copy)]
@@ -141,7 +142,7 @@ impl HistoryKeeper<'_> {
         let durable = self.store.log.durable_lsn();
         let (mut txns, mut bytes) = (0, 0);
         self.purge_queue.take_run(from, durable, |ended| {
-            if txns >= RUN_TXNS || bytes >= WRITE_BYTES {
+            if txns >= RUN_TXNS || bytes >= UNDO_WRITE_BYTES {
                 return None;
             }
             let in_memory = if ended.committed { ended.stream.in_memory() } else { None };

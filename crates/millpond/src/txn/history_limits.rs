@@ -4,6 +4,7 @@
 use crate::options::Options;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
+use pace::constants::HISTORY_LOCKS_PART;
 use pace::history::{HistorySample, Step, VainSteps, spill_threshold};
 
 /// Locks may always take this much memory, however small the budget is, bytes.
@@ -37,7 +38,7 @@ impl HistoryLimits {
         let threshold = AtomicU64::new(spill_threshold(memory, 0, 0));
         HistoryLimits {
             memory,
-            locks: (memory / 2).max(least),
+            locks: (memory / HISTORY_LOCKS_PART).max(least),
             files: options.history_disk_bytes,
             threshold,
             vain: Mutex::new(VainSteps::default()),

@@ -17,7 +17,8 @@ use crate::undo::{Stream, UndoEntry, UndoPosition, encode_rewind};
 use base::TxnId;
 use std::sync::Arc;
 
-/// A rollback that costs more undo than this goes to the background, bytes.
+/// A rollback that costs more undo than this goes to the background, bytes. Its caller does not
+/// wait for it.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
 
 /// Rolls transactions back: reverts them at once, or leaves them to the background.

@@ -21,6 +21,7 @@ pub(crate) const BATCH_MEMBER_BYTES_MAX: u64 = 64 << 10;
 /// A history batch is full with this many transactions, or this many bytes.
 pub(crate) const HISTORY_BATCH_TXNS: usize = 1024;
 pub(crate) const HISTORY_BATCH_BYTES: usize = 128 << 10;
+const _: () = assert!(BATCH_MEMBER_BYTES_MAX as usize <= HISTORY_BATCH_BYTES, "each member fits");
 
 const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
 /// Transaction ids in one word of bits.

@@ -2,7 +2,8 @@
 //! this crate and the threads of the engine decide. All else follows from what is measured.
 //!
 //! Each has its unit and its reason, or the number of the decision that has it (`docs/decisions`).
-//! What must hold between two of them is an assertion below them, so no build breaks it.
+//! What must hold between two of them is an assertion below them, so no build breaks it. The
+//! machines on which decisions were measured had two cores and fast disks.
 //!
 //! A name begins with its subject, and its end says what it is: `_US` microseconds, `_S` seconds,
 //! `_BYTES` bytes, `_SHARE` a number from 0 to 1, `_PART` one n-th of something.
@@ -195,7 +196,7 @@ const _: () = assert!(FULL_DISK_WAIT_US >= FULL_DISK_AGAIN_US, "a growth is trie
 /// It fails earlier when nothing has made progress for so long, microseconds, and the cleaner has
 /// done this many steps meanwhile.
 pub const FULL_DISK_NO_PROGRESS_US: u64 = 200_000;
-/// See [`FULL_DISK_NO_PROGRESS_US`].
+/// The number of these steps: a single one may have begun before the operation did.
 pub const FULL_DISK_ROUNDS: u64 = 2;
 const _: () = assert!(
     FULL_DISK_NO_PROGRESS_US >= FULL_DISK_ROUNDS * CLEANING_STEP_US_MAX

@@ -2,8 +2,8 @@
 //! this crate and the threads of the engine decide. All else follows from what is measured.
 //!
 //! Each has its unit and its reason, or the number of the decision that has it (`docs/decisions`).
-//! What must hold between two of them is an assertion below them, so no build breaks it. The
-//! machines on which decisions were measured had two cores and fast disks.
+//! What must hold between two of them is an assertion below them, so no build breaks it. Most
+//! decisions were measured on machines with two cores.
 //!
 //! A name begins with its subject, and its end says what it is: `_US` microseconds, `_S` seconds,
 //! `_BYTES` bytes, `_SHARE` a number from 0 to 1, `_PART` one n-th of something.

@@ -3,6 +3,8 @@
 #include "handler.h"
 #include "errors.h"
 
+#include <algorithm>
+
 namespace millpond {
 
 namespace {
@@ -356,16 +358,18 @@ int Handler::rnd_pos(uchar *record, uchar *place) {
   return show_by_primary(bytes_of(at_), record);
 }
 
+// Sorts of positions call this for each comparison. Both keys stand in one buffer that is kept.
 int Handler::cmp_ref(const uchar *a, const uchar *b) {
   if (!table_->has_primary()) return memcmp(a, b, HIDDEN_KEY_BYTES);
   const KeyCodec &codec = table_->index(table_->primary()).codec;
-  Buffer left, right;
-  codec.append_tuple(a, codec.parts(), left, scratch_);
-  codec.append_tuple(b, codec.parts(), right, scratch_);
-  size_t both = left.size() < right.size() ? left.size() : right.size();
-  int order = memcmp(left.data(), right.data(), both);
+  at_.clear();
+  codec.append_tuple(a, codec.parts(), at_, scratch_);
+  const size_t left = at_.size();
+  codec.append_tuple(b, codec.parts(), at_, scratch_);
+  const size_t right = at_.size() - left;
+  const int order = memcmp(at_.data(), at_.data() + left, std::min(left, right));
   if (order != 0) return order;
-  return left.size() < right.size() ? -1 : left.size() > right.size();
+  return left < right ? -1 : left > right;
 }
 
 }  // namespace millpond

@@ -62,7 +62,7 @@ enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *alter
   }
   // A copy checks that the rows are those of a sequence.
   const HA_CREATE_INFO *wanted = changes->create_info;
-  if ((wanted->used_fields & HA_CREATE_USED_SEQUENCE) && wanted->sequence != is_sequence()) {
+  if ((wanted->used_fields & HA_CREATE_USED_SEQUENCE) && wanted->sequence != open_.is_sequence()) {
     changes->unsupported_reason = "SEQUENCE";
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
@@ -82,9 +82,9 @@ bool Handler::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *changes) 
     const KEY &key = table->key_info[i];
     const LEX_CSTRING &old = pair.old_key->name;
     if (key.name.length != old.length || memcmp(key.name.str, old.str, old.length)) continue;
-    rename->from = table_->tree_name(i);
+    rename->from = open_.table().tree_name(i);
   }
-  rename->to = index_name_of(table_->name(), *pair.new_key);
+  rename->to = index_name_of(open_.table().name(), *pair.new_key);
   return false;
 }
 
@@ -92,13 +92,13 @@ bool Handler::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *changes) 
 // that used the table is durable before the definition changes. Nobody uses it now.
 bool Handler::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *changes, bool commit) {
   if (const int rc = commit ? millpond_sync(database) : MILLPOND_RC_OK) {
-    print_error(error_of(rc), MYF(0));
+    print_error(open_.error_of(rc), MYF(0));
     return true;
   }
   IndexRename *rename = static_cast<IndexRename *>(changes->handler_ctx);
   if (rename == nullptr) return handler::commit_inplace_alter_table(altered, changes, commit);
   if (int rc = rename->run(!commit)) {
-    print_error(error_of(rc), MYF(0));
+    print_error(open_.error_of(rc), MYF(0));
     return true;
   }
   return false;

@@ -19,6 +19,7 @@ struct Sum {
     rows++;
     hash += one;
   }
+  bool operator==(const Sum &other) const { return rows == other.rows && hash == other.hash; }
 };
 
 void tell(THD *thd, const TABLE *table, const char *text) {
@@ -26,55 +27,53 @@ void tell(THD *thd, const TABLE *table, const char *text) {
                       table->s->table_name.str, text);
 }
 
-}  // namespace
-
 // Adds up the primary keys of a tree's entries. `i` is MAX_KEY for the rows.
-int Handler::sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged) {
-  Sum sum;
-  if (int error = cursor_of(i)) return error;
+int sum_keys(OpenTable &open, uint i, Sum *sum, bool *damaged) {
+  if (int rc = open.cursors().choose(i)) return open.error_of(rc);
+  millpond_cursor *cursor = open.cursors().present();
   millpond_seek_to to{};
   to.seek = MILLPOND_SEEK_FIRST;
   millpond_row row;
-  int rc = millpond_cursor_seek(cursor_, txn(), &to, &row);
-  for (; rc == MILLPOND_RC_OK; rc = millpond_cursor_next(cursor_, txn(), &row)) {
+  int rc = millpond_cursor_seek(cursor, open.txn(), &to, &row);
+  for (; rc == MILLPOND_RC_OK; rc = millpond_cursor_next(cursor, open.txn(), &row)) {
     millpond_bytes primary = row.key;
-    if (i != MAX_KEY && !table_->primary_of(i, row.key, row.value, &primary)) *damaged = true;
-    if (i == MAX_KEY && put_row(row.key, row.value, table->record[0])) *damaged = true;
-    sum.add(primary);
+    if (i != MAX_KEY && !open.table().primary_of(i, row.key, row.value, &primary)) *damaged = true;
+    if (i == MAX_KEY && open.put_row(row.key, row.value, open.form()->record[0])) *damaged = true;
+    sum->add(primary);
   }
-  *rows = sum.rows;
-  *hash = sum.hash;
-  return rc == MILLPOND_RC_NOT_FOUND ? 0 : error_of(rc);
+  return rc == MILLPOND_RC_NOT_FOUND ? 0 : open.error_of(rc);
 }
+
+}  // namespace
 
 // Ends a check that could not read on, and says why.
 int Handler::check_failed(THD *thd, int error) {
   index_end();
-  tell(thd, table, own_error_text(error).c_str());
+  tell(thd, table, open_.own_error_text(error).c_str());
   return error == OWN_ERRORS + MILLPOND_RC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
 // Reads every row and every index entry, in one snapshot, and compares which rows they are of.
 int Handler::check(THD *thd, HA_CHECK_OPT *) {
-  uint64_t rows = 0, hash = 0;
-  bool damaged = !table_->misfits().empty();
-  for (const std::string &misfit : table_->misfits()) {
+  Sum rows;
+  bool damaged = !open_.table().misfits().empty();
+  for (const std::string &misfit : open_.table().misfits()) {
     const std::string file = std::string(table->s->table_name.str) + reg_ext;
     tell(thd, table, ("the definition (" + file + ") does not fit the data: " + misfit).c_str());
   }
   bool undecoded = false;
-  if (int error = sum_keys(MAX_KEY, &rows, &hash, &undecoded)) return check_failed(thd, error);
+  if (int error = sum_keys(open_, MAX_KEY, &rows, &undecoded)) return check_failed(thd, error);
   if (undecoded) tell(thd, table, "a row cannot be decoded");
   damaged |= undecoded;
-  for (uint i = 0; i < table_->indexes(); i++) {
-    if (i == table_->primary()) continue;
-    uint64_t entries = 0, entries_hash = 0;
-    if (int error = sum_keys(i, &entries, &entries_hash, &damaged)) return check_failed(thd, error);
-    if (entries == rows && entries_hash == hash) continue;
+  for (uint i = 0; i < open_.table().indexes(); i++) {
+    if (i == open_.table().primary()) continue;
+    Sum entries;
+    if (int error = sum_keys(open_, i, &entries, &damaged)) return check_failed(thd, error);
+    if (entries == rows) continue;
     damaged = true;
     char text[200];
     snprintf(text, sizeof text, "the index %s has %llu entries, not those of the %llu rows",
-             table->key_info[i].name.str, static_cast<ulonglong>(entries), static_cast<ulonglong>(rows));
+             table->key_info[i].name.str, static_cast<ulonglong>(entries.rows), static_cast<ulonglong>(rows.rows));
     tell(thd, table, text);
   }
   index_end();
@@ -82,9 +81,9 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
 }
 
 int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
-  note_changes(true);
-  if (int rc = table_->statistics().renew(*table_, table, true)) {
-    const int error = error_of(rc);
+  open_.tell_changes(true);
+  if (int rc = open_.table().statistics().renew(open_.table(), table, true)) {
+    const int error = open_.error_of(rc);
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Millpond: %s",
                         last_error_text(error).c_str());
     return HA_ADMIN_FAILED;

@@ -12,7 +12,7 @@ namespace millpond {
 // HA_KEYREAD_ONLY in the index, but also those of the primary key, and those may be text. As in
 // InnoDB, an index with virtual columns takes none. Returns what the server has to check itself.
 Item *Handler::idx_cond_push(uint index, Item *condition) {
-  if (table_->index(index).has_virtual || !table_->restores_primary()) return condition;
+  if (open_.table().index(index).has_virtual || !open_.table().restores_primary()) return condition;
   pushed_idx_cond = condition;
   pushed_idx_cond_keyno = index;
   in_range_check_pushed_down = true;
@@ -41,7 +41,7 @@ int Handler::check_pushed(const millpond_row &entry) {
   end_range = end;
   if (result == CHECK_POS) return 0;
   // Levels above READ COMMITTED keep the lock of the entry, and never lock the row.
-  if (!keeps_locks()) unlock_entry();
+  if (!open_.keeps_locks()) unlock_entry();
   if (result == CHECK_ABORTED_BY_USER) return HA_ERR_ABORTED_BY_USER;
   return result == CHECK_ERROR ? HA_ERR_INTERNAL_ERROR : HA_ERR_KEY_NOT_FOUND;
 }

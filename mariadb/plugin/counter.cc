@@ -49,11 +49,11 @@ int Handler::lock_counter_for(uint64_t next) {
   const CounterLock lock = counter_lock();
   uint64_t present = 0;
   if (lock == CounterLock::NONE) return 0;
-  int rc = millpond_counter_next(table_->rows(), &present);
-  if (rc != MILLPOND_RC_OK || next <= present) return error_of(rc);
+  int rc = millpond_counter_next(open_.table().rows(), &present);
+  if (rc != MILLPOND_RC_OK || next <= present) return open_.error_of(rc);
   const bool always = lock == CounterLock::ALWAYS;
-  return error_of(millpond_counter_lock(
-      session_->txn(), table_->rows(),
+  return open_.error_of(millpond_counter_lock(
+      open_.session()->txn(), open_.table().rows(),
       always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED));
 }
 
@@ -89,9 +89,9 @@ int Handler::count_duplicate() {
   }
   uint64_t next = 0;
   const uint64_t raised = counter_if_duplicate_;
-  int rc = raised ? millpond_counter_next(table_->rows(), &next) : MILLPOND_RC_OK;
-  if (rc == MILLPOND_RC_OK && raised > next) rc = millpond_counter_raise(database, table_->rows(), raised);
-  return error_of(rc);
+  int rc = raised ? millpond_counter_next(open_.table().rows(), &next) : MILLPOND_RC_OK;
+  if (rc == MILLPOND_RC_OK && raised > next) rc = millpond_counter_raise(database, open_.table().rows(), raised);
+  return open_.error_of(rc);
 }
 
 // Returns what the table's counter becomes at least when the record is stored, or 0 for none: the
@@ -114,18 +114,18 @@ uint64_t Handler::counter_after(Field *field) {
 // Takes values of the table's counter as millpond_autoinc_lock_mode says.
 int Handler::take_numbers(millpond_counter *counter) {
   const CounterLock lock = counter_lock();
-  if (lock == CounterLock::NONE) return millpond_counter_take(table_->rows(), counter);
+  if (lock == CounterLock::NONE) return millpond_counter_take(open_.table().rows(), counter);
   if (settings::autoinc_lock_mode() != 0) {
     const bool always = lock == CounterLock::ALWAYS;
     return millpond_counter_take_locked(
-        session_->txn(), table_->rows(),
+        open_.session()->txn(), open_.table().rows(),
         always ? MILLPOND_COUNTER_LOCK_KIND_ALWAYS : MILLPOND_COUNTER_LOCK_KIND_IF_LOCKED, counter);
   }
   // No other statement takes numbers until this one ends. So the values stay in the counter, and each
   // row that is stored raises it: a row that fails uses none.
-  int rc = millpond_counter_lock(session_->txn(), table_->rows(), MILLPOND_COUNTER_LOCK_KIND_ALWAYS);
+  int rc = millpond_counter_lock(open_.session()->txn(), open_.table().rows(), MILLPOND_COUNTER_LOCK_KIND_ALWAYS);
   uint64_t next = 0;
-  if (rc == MILLPOND_RC_OK) rc = millpond_counter_next(table_->rows(), &next);
+  if (rc == MILLPOND_RC_OK) rc = millpond_counter_next(open_.table().rows(), &next);
   if (rc == MILLPOND_RC_OK) choose_numbers(next, counter);
   return rc;
 }
@@ -150,7 +150,7 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   counter.count = numbered_rows_;
   counter.max = max;
   const int rc = take_numbers(&counter);
-  counter_error_ = error_of(rc);
+  counter_error_ = open_.error_of(rc);
   if (rc != MILLPOND_RC_OK) {
     *first = ULONGLONG_MAX;
     *reserved = 0;
@@ -171,13 +171,13 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
 }
 
 int Handler::reset_auto_increment(ulonglong value) {
-  return error_of(millpond_counter_raise(database, table_->rows(), value));
+  return open_.error_of(millpond_counter_raise(database, open_.table().rows(), value));
 }
 
 void Handler::update_create_info(HA_CREATE_INFO *info) {
   if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
   uint64_t next = 0;
-  if (millpond_counter_next(table_->rows(), &next) != MILLPOND_RC_OK) return;
+  if (millpond_counter_next(open_.table().rows(), &next) != MILLPOND_RC_OK) return;
   if (next > 1) info->auto_increment_value = next;
 }
 

@@ -78,15 +78,15 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
     names.push_back(index_name_of(name, form->s->key_info[i]));
     definitions.push_back(definition_of_index(form, i));
   }
-  if (int rc = make_trees(MILLPOND_TABLE_OP_CREATE, names, definitions)) return reported(error_of(rc));
+  if (int rc = make_trees(MILLPOND_TABLE_OP_CREATE, names, definitions)) return reported(open_.error_of(rc));
   forget_memory(name);
   // The first key of an empty table needs no search, which would be a use of the tree.
   memory_of(name)->knows_key.store(true, std::memory_order_release);
   if (is_temporary(name)) {
-    if (int rc = show_to_all(names)) return reported(error_of(rc));
+    if (int rc = show_to_all(names)) return reported(open_.error_of(rc));
   }
   if (info->auto_increment_value > 1) {
-    if (int rc = raise_counter(name, info->auto_increment_value)) return reported(error_of(rc));
+    if (int rc = raise_counter(name, info->auto_increment_value)) return reported(open_.error_of(rc));
   }
   warn_of_foreign_keys(thd, form, info);
   return 0;
@@ -95,11 +95,11 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
 int Handler::delete_table(const char *path) {
   std::string name = table_name_of(path);
   std::vector<std::string> names;
-  if (int rc = trees_of(name, &names)) return error_of(rc);
+  if (int rc = trees_of(name, &names)) return open_.error_of(rc);
   if (names.empty()) {
     // The server drops partitions one by one. It names their table if it has no definition of it: after
     // a kill in the middle of a DROP, when it starts or when a user drops the table again.
-    if (int rc = trees_of_partitions(name, &names)) return error_of(rc);
+    if (int rc = trees_of_partitions(name, &names)) return open_.error_of(rc);
     for (const std::string &tree : names) forget_memory(tree);
   }
   if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
@@ -108,16 +108,16 @@ int Handler::delete_table(const char *path) {
   Session *session = Session::existing(current_thd);
   if (session && is_temporary(name) && session->drop_at_end(names)) return 0;
   if (session) session->abandon_tables();
-  return error_of(drop_trees(names));
+  return open_.error_of(drop_trees(names));
 }
 
 int Handler::rename_table(const char *from, const char *to) {
   std::string old_name = table_name_of(from), new_name = table_name_of(to);
   std::vector<std::string> names, renamed;
-  if (int rc = trees_of(old_name, &names)) return reported(error_of(rc));
+  if (int rc = trees_of(old_name, &names)) return reported(open_.error_of(rc));
   if (names.empty()) {
     // A rename that is repeated after a crash finds its work done.
-    if (int rc = trees_of(new_name, &names)) return reported(error_of(rc));
+    if (int rc = trees_of(new_name, &names)) return reported(open_.error_of(rc));
     return names.empty() ? HA_ERR_NO_SUCH_TABLE : 0;
   }
   for (const std::string &tree : names) renamed.push_back(new_name + tree.substr(old_name.size()));
@@ -126,7 +126,7 @@ int Handler::rename_table(const char *from, const char *to) {
     changes.push_back(change_of(MILLPOND_TABLE_OP_RENAME, names[i]));
     changes.back().new_name = bytes_of(renamed[i].data(), renamed[i].size());
   }
-  if (int rc = make_changes(changes)) return reported(error_of(rc));
+  if (int rc = make_changes(changes)) return reported(open_.error_of(rc));
   rename_memory(old_name, new_name);
   return 0;
 }
@@ -140,18 +140,18 @@ bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
 
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
 int Handler::truncate() {
-  std::vector<std::string> names{table_->name()}, definitions{definition_of_rows(table)};
-  for (uint i = 0; i < table_->indexes(); i++) {
-    if (i == table_->primary()) continue;
-    names.push_back(table_->tree_name(i));
+  std::vector<std::string> names{open_.table().name()}, definitions{definition_of_rows(table)};
+  for (uint i = 0; i < open_.table().indexes(); i++) {
+    if (i == open_.table().primary()) continue;
+    names.push_back(open_.table().tree_name(i));
     definitions.push_back(definition_of_index(table, i));
   }
-  forget_cursors();
-  if (int rc = make_trees(MILLPOND_TABLE_OP_REPLACE, names, definitions)) return error_of(rc);
-  if (is_temporary(table_->name())) {
-    if (int rc = show_to_all(names)) return error_of(rc);
+  open_.cursors().forget();
+  if (int rc = make_trees(MILLPOND_TABLE_OP_REPLACE, names, definitions)) return open_.error_of(rc);
+  if (is_temporary(open_.table().name())) {
+    if (int rc = show_to_all(names)) return open_.error_of(rc);
   }
-  return table_->reopen_trees(table);
+  return open_.table().reopen_trees(table);
 }
 
 }  // namespace millpond

@@ -61,18 +61,18 @@ int Handler::info(uint flag) {
   if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
     // Without new figures the old ones stay.
     // SHOW TABLE STATUS asks for the present ones.
-    (void)table_->statistics().renew(*table_, table, flag & HA_STATUS_TIME);
-    table_->statistics().show(table, &statistics_seen_);
+    (void)open_.table().statistics().renew(open_.table(), table, flag & HA_STATUS_TIME);
+    open_.table().statistics().show(table, &statistics_seen_);
   }
   if (flag & HA_STATUS_VARIABLE) {
     ulonglong rows, bytes;
-    table_->sizes(&rows, &bytes);
+    open_.table().sizes(&rows, &bytes);
     stats.records = rows;
     // No row is only an estimate. The optimizer would believe it.
     if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
     stats.deleted = 0;
     stats.data_file_length = bytes;
-    stats.index_file_length = table_->statistics().index_bytes();
+    stats.index_file_length = open_.table().statistics().index_bytes();
     stats.mean_rec_length = rows ? static_cast<ulong>(bytes / rows) : 0;
     stats.mrr_length_per_rec = ref_length + sizeof(void *);
   }
@@ -81,19 +81,19 @@ int Handler::info(uint flag) {
     stats.create_time = created_at(table->s);
   }
   if (flag & HA_STATUS_TIME) {
-    stats.update_time = static_cast<ulong>(table_->memory()->changed_at.load(std::memory_order_relaxed));
+    stats.update_time = static_cast<ulong>(open_.table().memory()->changed_at.load(std::memory_order_relaxed));
   }
-  if (flag & HA_STATUS_ERRKEY) errkey = session_ ? session_->duplicate_index() : MAX_KEY;
+  if (flag & HA_STATUS_ERRKEY) errkey = open_.session() ? open_.session()->duplicate_index() : MAX_KEY;
   if (flag & HA_STATUS_AUTO) {
     uint64_t next = 0;
-    if (table->found_next_number_field) millpond_counter_next(table_->rows(), &next);
+    if (table->found_next_number_field) millpond_counter_next(open_.table().rows(), &next);
     stats.auto_increment_value = next;
   }
   return 0;
 }
 
 ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
-  const KeyCodec &codec = table_->index(index).codec;
+  const KeyCodec &codec = open_.table().index(index).codec;
   Buffer lower, upper;
   if (min) {
     codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch_);
@@ -105,7 +105,7 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
     ends = max->flag == HA_READ_BEFORE_KEY || advance_past_prefix(upper);
   }
   millpond_range_stats found{};
-  int rc = millpond_estimate(database, table_->tree(index), min ? bytes_of(lower) : no_bytes(),
+  int rc = millpond_estimate(database, open_.table().tree(index), min ? bytes_of(lower) : no_bytes(),
                              ends ? bytes_of(upper) : no_bytes(), &found);
   ha_rows rows = found.rows;
   if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;

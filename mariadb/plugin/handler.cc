@@ -41,7 +41,7 @@ ulonglong Handler::table_flags() const {
   // the insert, and one of them waits for the other one's row. The server asks when it opens the table
   // and once a statement, and keeps the answer.
   ulonglong check = 0;
-  const bool looks = table_ == nullptr || table_share->long_unique_table || table_share->period.name;
+  const bool looks = !open_.is_open() || table_share->long_unique_table || table_share->period.name;
   if (looks && !locks_gaps(ha_thd())) check = HA_CHECK_UNIQUE_AFTER_WRITE;
   return check | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
          HA_CAN_GEOMETRY | HA_CAN_SQL_HANDLER | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
@@ -51,97 +51,50 @@ ulonglong Handler::table_flags() const {
 }
 
 ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
-  if (table_) return table_->index(index).flags.of(part, all_parts);
+  if (open_.is_open()) return open_.table().index(index).flags.of(part, all_parts);
   return IndexFlags(table_share, index, part + 1).of(part, all_parts);
 }
 
 int Handler::open(const char *path, int, uint) {
   lock_shared_ha_data();
-  table_ = static_cast<Table *>(get_ha_share_ptr());
+  Table *shared = static_cast<Table *>(get_ha_share_ptr());
   int error = 0;
-  if (table_ == nullptr) {
-    table_ = new (std::nothrow) Table();
-    error = table_ ? table_->open(path, table) : HA_ERR_OUT_OF_MEM;
+  if (shared == nullptr) {
+    shared = new (std::nothrow) Table();
+    error = shared ? shared->open(path, table) : HA_ERR_OUT_OF_MEM;
     if (error) {
-      delete table_;
-      table_ = nullptr;
+      delete shared;
     } else {
-      set_ha_share_ptr(table_);
+      set_ha_share_ptr(shared);
     }
   }
   unlock_shared_ha_data();
   if (error) return error;
-  const uint keys = table_->indexes();
+  error = open_.open(shared);
   // A row has at most one change of its own and two for each index, or two and two.
-  const uint most = 2 * (keys + 1);
-  cursors_ = static_cast<millpond_cursor **>(calloc(keys + 1, sizeof *cursors_));
+  const uint most = 2 * (shared->indexes() + 1);
   entries_ = static_cast<Entry *>(calloc(most, sizeof *entries_));
   changes_ = static_cast<millpond_row_change *>(calloc(most, sizeof *changes_));
-  if (!cursors_ || !entries_ || !changes_) {
+  if (error || !entries_ || !changes_) {
     close();
     return HA_ERR_OUT_OF_MEM;
   }
   // A table scan goes in the order of the primary key. The server has to know, so that an UPDATE of
   // that key collects its rows before it changes one: else it would find changed rows once more.
-  key_used_on_scan = table_->primary();
-  ref_length = table_->has_primary() ? table->key_info[table_->primary()].key_length : HIDDEN_KEY_BYTES;
+  key_used_on_scan = shared->primary();
+  ref_length = shared->has_primary() ? table->key_info[shared->primary()].key_length : HIDDEN_KEY_BYTES;
   least_row_bytes_ = least_row_bytes(table->s);
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
 int Handler::close() {
-  note_changes(true);
-  for (uint i = 0; table_ && cursors_ && i <= table_->indexes(); i++) millpond_cursor_free(cursors_[i]);
-  millpond_txn_free(apart_);
-  apart_ = nullptr;
-  free(cursors_);
+  open_.close();
   free(entries_);
   free(changes_);
   millpond_buffer_free(&conflict_.value);
-  cursors_ = nullptr;
   entries_ = nullptr;
   changes_ = nullptr;
-  table_ = nullptr;  // The server frees it with its cache entry of the table.
   return 0;
-}
-
-void Handler::forget_cursors() {
-  for (uint i = 0; i <= table_->indexes(); i++) {
-    millpond_cursor_free(cursors_[i]);
-    cursors_[i] = nullptr;
-  }
-  cursor_ = nullptr;
-}
-
-// Tells the table's statistics how many rows were changed. All handlers of a table share them, so a
-// large table is told less often.
-void Handler::note_changes(bool always) {
-  constexpr uint MANY = 64;
-  if (changed_rows_ == 0 || table_ == nullptr) return;
-  Statistics &statistics = table_->statistics();
-  if (!always && changed_rows_ < MANY && !statistics.counts_every_change()) return;
-  statistics.note_changes(changed_rows_);
-  changed_rows_ = 0;
-}
-
-void Handler::tell_counts() {
-  if (counts_.is_empty() || table_ == nullptr) return;
-  table_->memory()->counts.add(thd_get_thread_id(ha_thd()), counts_);
-  counts_ = RowCounts();
-}
-
-void Handler::count_conflict(int rc) {
-  if (table_ == nullptr) return;
-  TableMemory &memory = *table_->memory();
-  if (rc == MILLPOND_RC_WRITE_CONFLICT) memory.write_conflicts.fetch_add(1);
-  if (rc == MILLPOND_RC_LOCK_TIMEOUT) memory.lock_timeouts.fetch_add(1);
-  if (rc == MILLPOND_RC_DEADLOCK) memory.deadlocks.fetch_add(1);
-}
-
-int Handler::use_session(THD *thd) {
-  session_ = Session::of(thd);
-  if (session_ == nullptr) return HA_ERR_OUT_OF_MEM;
-  return session_->begin_statement();
 }
 
 int Handler::external_lock(THD *thd, int lock_type) {
@@ -151,14 +104,14 @@ int Handler::external_lock(THD *thd, int lock_type) {
     return 0;
   }
   if (lock_type == F_WRLCK) lock_ = MILLPOND_LOCK_EXCLUSIVE;
-  if (int error = use_session(thd)) return error;
+  if (int error = open_.use_session(thd)) return error;
   if (lock_ == MILLPOND_LOCK_NONE || thd_sql_command(thd) != SQLCOM_SELECT) return 0;
-  return error_of(millpond_txn_set_lock_wait(session_->txn(), settings::locking_read_wait_ms(thd)));
+  return open_.error_of(millpond_txn_set_lock_wait(open_.session()->txn(), settings::locking_read_wait_ms(thd)));
 }
 
 int Handler::start_stmt(THD *thd, thr_lock_type lock_type) {
   if (lock_type >= TL_FIRST_WRITE) lock_ = MILLPOND_LOCK_EXCLUSIVE;
-  return use_session(thd);
+  return open_.use_session(thd);
 }
 
 // The server's own table locks are not used: rows are locked, and metadata locks guard tables. Here
@@ -195,12 +148,11 @@ int Handler::extra(ha_extra_function operation) {
 }
 
 int Handler::reset() {
-  note_changes(false);
-  tell_counts();
+  open_.end_statement();
   if (by_handler_) end_handler();
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
-  keyread_ = replaces_ = noted_ = false;
+  keyread_ = replaces_ = false;
   numbered_rows_ = 0;
   took_numbers_ = false;
   many_ranges_.dsmrr_close();
@@ -215,19 +167,9 @@ void Handler::end_handler() {
   if (session) session->release_tables();
 }
 
-int Handler::error_of_failure(int rc) {
-  count_conflict(rc);
-  int error = server_error(ha_thd(), rc);
-  if (error >= OWN_ERRORS) {
-    last_own_error_ = error;
-    strmake(error_text_, last_error_text(error).c_str(), sizeof error_text_ - 1);
-  }
-  return error;
-}
-
 bool Handler::get_error_message(int error, String *text) {
   if (error >= OWN_ERRORS) {
-    const std::string own = own_error_text(error);
+    const std::string own = open_.own_error_text(error);
     text->append(own.data(), own.size());
   } else if (error == HA_ERR_ROLLBACK) {
     text->append(STRING_WITH_LEN("an earlier error has rolled the transaction back"));
@@ -235,15 +177,9 @@ bool Handler::get_error_message(int error, String *text) {
   return false;
 }
 
-// Returns the text of an error of the plugin's own. One that this instance has not seen comes from the
-// session, or from the opening of the table, and is the thread's last one.
-std::string Handler::own_error_text(int error) const {
-  return error == last_own_error_ ? error_text_ : last_error_text(error);
-}
-
 void Handler::print_error(int error, myf flags) {
   if (error < OWN_ERRORS) return handler::print_error(error, flags);
-  print_own_error(error, own_error_text(error).c_str(), flags);
+  print_own_error(error, open_.own_error_text(error).c_str(), flags);
 }
 
 // Releases the row that was read last, and its index entry: it does not fit the statement's
@@ -251,17 +187,17 @@ void Handler::print_error(int error, myf flags) {
 // rows again.
 void Handler::unlock_row() {
   if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;  // It is not locked.
-  if (keeps_locks()) return;
+  if (open_.keeps_locks()) return;
   unlock_entry();
   if (!newly_locked_) return;
   newly_locked_ = false;
-  millpond_unlock_row(session_->txn(), table_->rows(), bytes_of(locked_key_));
+  millpond_unlock_row(open_.session()->txn(), open_.table().rows(), bytes_of(locked_key_));
 }
 
 // The server says when it can read a row again that was shown as it was last committed. Where more
 // than rows is locked, nothing is read without its lock.
 void Handler::try_semi_consistent_read(bool yes) {
-  peek_ = yes && !keeps_locks() ? Peek::MAY : Peek::NEVER;
+  peek_ = yes && !open_.keeps_locks() ? Peek::MAY : Peek::NEVER;
 }
 
 }  // namespace millpond

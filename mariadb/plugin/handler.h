@@ -3,8 +3,7 @@
 
 #include "bulk_insert.h"
 #include "engine.h"
-#include "session.h"
-#include "table.h"
+#include "open_table.h"
 
 namespace millpond {
 
@@ -13,7 +12,7 @@ bool reads_without_locks(int command);
 
 class Handler final : public handler {
  public:
-  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share) {}
+  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share), open_(this) {}
 
   // What the engine can do (handler.cc).
   ulonglong table_flags() const override;
@@ -132,39 +131,16 @@ class Handler final : public handler {
     Piece key, value;
   };
 
-  int error_of(int rc) { return rc == MILLPOND_RC_OK ? 0 : error_of_failure(rc); }
-  int error_of_failure(int rc);
-  void count_conflict(int rc);
-  void tell_counts();
-  // The table is told of so many rows of a long statement at once.
-  static constexpr ulonglong COUNTS_MANY = 4096;
-  void count_read() {
-    if (++counts_.read >= COUNTS_MANY) tell_counts();
-  }
   void count_change();
-  std::string own_error_text(int error) const;
-  int use_session(THD *thd);
-  bool keeps_locks() const { return thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED; }
-  void forget_cursors();
   void end_handler();
-  void note_changes(bool always);
-
-  // sequence.cc: a sequence's row is read and changed in transactions of their own.
-  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
-  int begin_apart();
-  void end_apart();
-  int commit_apart(int error);
-  millpond_txn *txn() const { return apart_ ? apart_ : session_->txn(); }
 
   // estimates.cc
   static uint least_row_bytes(const TABLE_SHARE *share);
 
   // check.cc
-  int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
   int check_failed(THD *thd, int error);
 
   // read.cc
-  int cursor_of(uint index);
   int seek(uint seek, millpond_bytes key, millpond_bytes prefix, uchar *record, int none);
   int step(bool backward, uchar *record);
   int begin_read(uint index);
@@ -175,7 +151,6 @@ class Handler final : public handler {
   int show_by_primary(millpond_bytes primary, uchar *record);
   bool reads_from_index() const;
   int show_from_index(const millpond_row &row, uchar *record);
-  int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
   bool has_one_entry() const;
   int read_exact(uchar *record);
   millpond_bytes range_end();
@@ -212,8 +187,7 @@ class Handler final : public handler {
   void count_row(Field *field);
   int take_numbers(millpond_counter *counter);
 
-  Table *table_ = nullptr;
-  Session *session_ = nullptr;
+  OpenTable open_;
   uint lock_ = MILLPOND_LOCK_NONE;
   uint wait_ = MILLPOND_WAIT_WAIT;
   bool keyread_ = false;
@@ -221,10 +195,8 @@ class Handler final : public handler {
   uint expected_index_ = MAX_KEY;  // The optimizer expects `expected_rows_` rows from a range of it.
   ulonglong expected_rows_ = 0;
 
-  // The scan: the index (MAX_KEY for rows in the order of the tree), its cursor, and where it is.
+  // The scan: the index (MAX_KEY for rows in the order of the tree), and where it is.
   uint index_ = MAX_KEY;
-  millpond_cursor **cursors_ = nullptr;
-  millpond_cursor *cursor_ = nullptr;
   // Where a scan stands that found no further row: behind the last one, or before the first one. A
   // step back from there finds that row.
   enum class Edge : uchar { NONE, FRONT, BACK };
@@ -239,8 +211,6 @@ class Handler final : public handler {
   Buffer upper_, at_;
   Buffer scratch_;
   Result value_;              // The row that was read without a cursor; blobs point into it.
-  uchar hidden_[HIDDEN_KEY_BYTES] = {0};  // The hidden key of the present row.
-  millpond_txn *apart_ = nullptr;  // Of a sequence.
   // At READ COMMITTED an UPDATE first looks at a row that another transaction has as it was last
   // committed, and waits for it only if it fits.
   enum class Peek : uchar { NEVER, MAY, SHOWN };
@@ -257,9 +227,6 @@ class Handler final : public handler {
   Entry *entries_ = nullptr;
   millpond_row_change *changes_ = nullptr;
   uint entry_count_ = 0;
-  uint changed_rows_ = 0;     // Not told to the statistics yet.
-  RowCounts counts_;          // Not told to the table yet.
-  bool noted_ = false;        // The session knows that the statement has changed the table.
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;
   int counter_error_ = 0;     // Why there was no number.
@@ -273,8 +240,6 @@ class Handler final : public handler {
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
   uint64_t bulk_counter_ = 0;
   BulkInsert::Duplicate duplicate_;   // The record that is shown points into it.
-  int last_own_error_ = 0;
-  char error_text_[MYSQL_ERRMSG_SIZE] = {0};
 };
 
 }  // namespace millpond

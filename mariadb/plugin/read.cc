@@ -14,30 +14,17 @@ constexpr ulonglong AHEAD_MAX = 64;
 
 }  // namespace
 
-// Makes `cursor_` the cursor of an index, MAX_KEY for the rows. A handler keeps its cursors. A read
-// by a whole key needs none, so a seek is the first to ask for it.
-int Handler::cursor_of(uint index) {
-  bool rows = index == MAX_KEY || index == table_->primary();
-  millpond_cursor *&cursor = cursors_[rows ? table_->indexes() : index];
-  if (cursor == nullptr) {
-    millpond_table *tree = rows ? table_->rows() : table_->tree(index);
-    if (int rc = millpond_cursor_new(tree, rows ? nullptr : table_->rows(), &cursor)) return error_of(rc);
-  }
-  cursor_ = cursor;
-  return 0;
-}
-
 int Handler::begin_read(uint index) {
   index_ = index;
   positioned_ = by_key_ = by_prefix_ = false;
   newly_locked_ = entry_newly_locked_ = false;
   if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;
   edge_ = Edge::NONE;
-  cursor_ = nullptr;
+  open_.cursors().leave();
   // LOCK TABLES ... WRITE has said that rows are locked, whatever reads them. EXCHANGE PARTITION would
   // wait for its own transaction then.
   if (lock_ != MILLPOND_LOCK_NONE && reads_without_locks(thd_sql_command(ha_thd()))) lock_ = MILLPOND_LOCK_NONE;
-  return is_sequence() ? begin_apart() : 0;
+  return open_.is_sequence() ? open_.begin_apart() : 0;
 }
 
 int Handler::index_init(uint index, bool) {
@@ -49,11 +36,10 @@ int Handler::index_end() {
   active_index = MAX_KEY;
   index_ = MAX_KEY;
   positioned_ = by_key_ = false;
-  if (cursor_) millpond_cursor_reset(cursor_);
-  cursor_ = nullptr;
+  open_.cursors().reset();
   in_range_check_pushed_down = false;
   many_ranges_.dsmrr_close();
-  end_apart();
+  open_.end_apart();
   return 0;
 }
 
@@ -61,91 +47,69 @@ int Handler::rnd_init(bool) { return begin_read(MAX_KEY); }
 
 int Handler::rnd_end() { return index_end(); }
 
-// Puts the row of a primary key and a value into the record.
-int Handler::put_row(millpond_bytes primary, millpond_bytes value, uchar *record) {
-  count_read();
-  if (!table_->row().unpack(value.ptr, value.len, record)) return HA_ERR_WRONG_IN_RECORD;
-  if (!table_->has_primary()) {
-    if (primary.len != HIDDEN_KEY_BYTES) return HA_ERR_WRONG_IN_RECORD;
-    memcpy(hidden_, primary.ptr, HIDDEN_KEY_BYTES);
-    return 0;
-  }
-  const KeyCodec &codec = table_->index(table_->primary()).codec;
-  if (codec.restorable() && codec.restore(primary.ptr, primary.len, record) != primary.len) {
-    return HA_ERR_WRONG_IN_RECORD;
-  }
-  return 0;
-}
-
 // Releases the lock of a key that no row has. Levels above READ COMMITTED keep it: no other
 // transaction can insert the row.
 void Handler::release_missing(millpond_table *tree, millpond_bytes key, bool newly) {
-  if (newly && !keeps_locks()) millpond_unlock_row(txn(), tree, key);
+  if (newly && !open_.keeps_locks()) millpond_unlock_row(open_.txn(), tree, key);
 }
 
 // Releases the index entry that was read last, if the statement has locked it just now.
 void Handler::unlock_entry() {
   if (!entry_newly_locked_) return;
   entry_newly_locked_ = false;
-  millpond_unlock_row(txn(), table_->tree(index_), bytes_of(locked_entry_));
+  millpond_unlock_row(open_.txn(), open_.table().tree(index_), bytes_of(locked_entry_));
 }
 
 // Reads the row of a primary key.
 int Handler::show_by_primary(millpond_bytes primary, uchar *record) {
   uint32_t newly = 0;
   newly_locked_ = false;
-  int rc = millpond_get(txn(), table_->rows(), primary, lock_, wait_, &value_, &newly);
-  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->rows(), primary, newly);
-  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+  int rc = millpond_get(open_.txn(), open_.table().rows(), primary, lock_, wait_, &value_, &newly);
+  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(open_.table().rows(), primary, newly);
+  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : open_.error_of(rc);
   newly_locked_ = newly != 0;
   if (newly_locked_) locked_key_.assign(primary.ptr, primary.len);
-  return put_row(primary, bytes_of(value_.ptr, value_.len), record);
+  return open_.put_row(primary, bytes_of(value_.ptr, value_.len), record);
 }
 
 // Puts the columns of an index entry into the record.
 int Handler::show_from_index(const millpond_row &row, uchar *record) {
-  count_read();
-  const KeyCodec &codec = table_->index(index_).codec;
+  open_.count_read();
+  const KeyCodec &codec = open_.table().index(index_).codec;
   millpond_bytes primary;
-  if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
+  if (!open_.table().primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
   if (codec.restore(row.key.ptr, row.key.len, record) == 0) return HA_ERR_WRONG_IN_RECORD;
-  if (!table_->has_primary()) {
-    if (primary.len != HIDDEN_KEY_BYTES) return HA_ERR_WRONG_IN_RECORD;
-    memcpy(hidden_, primary.ptr, HIDDEN_KEY_BYTES);
-    return 0;
-  }
-  const KeyCodec &main = table_->index(table_->primary()).codec;
-  return main.restore(primary.ptr, primary.len, record) == primary.len ? 0 : HA_ERR_WRONG_IN_RECORD;
+  return open_.put_primary(primary, record);
 }
 
 // Puts the row on which the cursor stands into the record.
 int Handler::show(const millpond_row &row, uchar *record) {
-  if (index_ == MAX_KEY || index_ == table_->primary()) {
+  if (index_ == MAX_KEY || index_ == open_.table().primary()) {
     newly_locked_ = row.newly_locked != 0;
     if (peek_ != Peek::NEVER) peek_ = row.peeked ? Peek::SHOWN : Peek::MAY;
     if (newly_locked_ || row.peeked) locked_key_.assign(row.key.ptr, row.key.len);
-    return put_row(row.key, row.value, record);
+    return open_.put_row(row.key, row.value, record);
   }
   entry_newly_locked_ = row.newly_locked != 0;
   if (entry_newly_locked_) locked_entry_.assign(row.key.ptr, row.key.len);
   millpond_bytes primary;
-  if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
+  if (!open_.table().primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
   if (row.view != MILLPOND_VIEW_ANY) {
-    int rc = millpond_shows(txn(), table_->rows(), primary, row.view);
-    if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_NOT_FOUND ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+    int rc = millpond_shows(open_.txn(), open_.table().rows(), primary, row.view);
+    if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_NOT_FOUND ? HA_ERR_KEY_NOT_FOUND : open_.error_of(rc);
   }
   if (int error = check_pushed(row)) return error;
   if (from_index_) return show_from_index(row, record);
   int error = show_by_primary(primary, record);
   if (error == 0) show_virtual(row.key, record);
-  if (error == HA_ERR_KEY_NOT_FOUND && !keeps_locks()) unlock_entry();
+  if (error == HA_ERR_KEY_NOT_FOUND && !open_.keeps_locks()) unlock_entry();
   return error;
 }
 
 // Puts the virtual columns of an index entry into the record. If the server reads an index alone, it
 // computes no virtual columns, although the row is read.
 void Handler::show_virtual(millpond_bytes key, uchar *record) {
-  const Index &index = table_->index(index_);
+  const Index &index = open_.table().index(index_);
   if (keyread_ && index.has_virtual) index.codec.restore(key.ptr, key.len, record);
 }
 
@@ -162,8 +126,8 @@ int Handler::lock_peeked(uchar *record) {
 // that may change the row locks it too; one that only keeps others from changing what it has read
 // locks the entry alone.
 bool Handler::reads_from_index() const {
-  return keyread_ && lock_ != MILLPOND_LOCK_EXCLUSIVE && index_ != MAX_KEY && index_ != table_->primary() &&
-         table_->covers(index_, table->read_set);
+  return keyread_ && lock_ != MILLPOND_LOCK_EXCLUSIVE && index_ != MAX_KEY && index_ != open_.table().primary() &&
+         open_.table().covers(index_, table->read_set);
 }
 
 // Goes to a row and reads it. `none` is the error where there is none.
@@ -175,7 +139,7 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   to.prefix = prefix;
   to.upper = prefix.ptr || backward ? no_bytes() : range_end();
   to.lock = lock_;
-  const bool rows = index_ == MAX_KEY || index_ == table_->primary();
+  const bool rows = index_ == MAX_KEY || index_ == open_.table().primary();
   const bool peeks = peek_ != Peek::NEVER && rows && lock_ == MILLPOND_LOCK_EXCLUSIVE;
   to.wait = wait_;
   if (peeks && wait_ == MILLPOND_WAIT_WAIT) to.wait = MILLPOND_WAIT_PEEK;
@@ -187,13 +151,14 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   by_prefix_ = prefix.ptr != nullptr;
   from_index_ = reads_from_index();
   edge_ = backward ? Edge::FRONT : Edge::BACK;
-  if (cursor_ == nullptr) {
-    if (int error = cursor_of(index_)) return error;
+  Cursors &cursors = open_.cursors();
+  if (cursors.present() == nullptr) {
+    if (int rc = cursors.choose(index_)) return open_.error_of(rc);
   }
   millpond_row row;
-  int rc = millpond_cursor_seek(cursor_, txn(), &to, &row);
+  int rc = millpond_cursor_seek(cursors.present(), open_.txn(), &to, &row);
   if (rc == MILLPOND_RC_NOT_FOUND) return none;
-  if (rc != MILLPOND_RC_OK) return error_of(rc);
+  if (rc != MILLPOND_RC_OK) return open_.error_of(rc);
   positioned_ = true;
   edge_ = Edge::NONE;
   if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
@@ -210,15 +175,16 @@ int Handler::step(bool backward, uchar *record) {
     int error = lock_peeked(record);
     if (error != HA_ERR_KEY_NOT_FOUND) return error;
   }
-  millpond_txn *txn = this->txn();
+  millpond_txn *txn = open_.txn();
+  millpond_cursor *cursor = open_.cursors().present();
   for (;;) {
     millpond_row row;
-    int rc = backward ? millpond_cursor_prev(cursor_, txn, &row) : millpond_cursor_next(cursor_, txn, &row);
+    int rc = backward ? millpond_cursor_prev(cursor, txn, &row) : millpond_cursor_next(cursor, txn, &row);
     if (rc == MILLPOND_RC_NOT_FOUND) {
       edge_ = backward ? Edge::FRONT : Edge::BACK;
       return HA_ERR_END_OF_FILE;
     }
-    if (rc != MILLPOND_RC_OK) return error_of(rc);
+    if (rc != MILLPOND_RC_OK) return open_.error_of(rc);
     edge_ = Edge::NONE;
     if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
     int error = show(row, record);
@@ -230,7 +196,7 @@ int Handler::step(bool backward, uchar *record) {
 // locked. Only scans forward have such an end.
 millpond_bytes Handler::range_end() {
   if (index_ == MAX_KEY || end_range == nullptr) return no_bytes();
-  const KeyCodec &codec = table_->index(index_).codec;
+  const KeyCodec &codec = open_.table().index(index_).codec;
   upper_.clear();
   codec.append_tuple(end_range->key, codec.parts_of(end_range->keypart_map), upper_, scratch_);
   if (end_range->flag != HA_READ_BEFORE_KEY && !advance_past_prefix(upper_)) return no_bytes();
@@ -240,8 +206,8 @@ millpond_bytes Handler::range_end() {
 // Tells whether a read by a whole key of a unique index finds one entry at most. A transaction that has
 // changed rows beyond its snapshot may see two: of a row of its own, and of one of the snapshot.
 bool Handler::has_one_entry() const {
-  if (lock_ != MILLPOND_LOCK_NONE || index_ == table_->primary()) return true;
-  return !millpond_has_overtaken(txn(), table_->tree(index_), table_->rows());
+  if (lock_ != MILLPOND_LOCK_NONE || index_ == open_.table().primary()) return true;
+  return !millpond_has_overtaken(open_.txn(), open_.table().tree(index_), open_.table().rows());
 }
 
 // Reads the one row of a whole key of the primary key or of a unique index; `search_` has the key.
@@ -250,12 +216,12 @@ int Handler::read_exact(uchar *record) {
   by_key_ = true;
   from_index_ = reads_from_index();
   edge_ = Edge::NONE;
-  if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
+  if (index_ == open_.table().primary()) return show_by_primary(bytes_of(search_), record);
   uint32_t newly = 0;
-  millpond_txn *txn = this->txn();
-  int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
-  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(table_->tree(index_), bytes_of(search_), newly);
-  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+  millpond_txn *txn = open_.txn();
+  int rc = millpond_get(txn, open_.table().tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
+  if (rc == MILLPOND_RC_NOT_FOUND) release_missing(open_.table().tree(index_), bytes_of(search_), newly);
+  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : open_.error_of(rc);
   entry_newly_locked_ = newly != 0;
   if (newly) locked_entry_.assign(search_.data(), search_.size());
   millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), newly, 0, MILLPOND_VIEW_ANY};
@@ -268,7 +234,7 @@ int Handler::read_exact(uchar *record) {
 }
 
 int Handler::index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) {
-  const Index &index = table_->index(index_);
+  const Index &index = open_.table().index(index_);
   search_.clear();
   uint parts = index.codec.parts_of(map);
   bool null = index.codec.append_tuple(key, parts, search_, scratch_);
@@ -342,17 +308,17 @@ int Handler::rnd_next(uchar *record) {
 
 // A position is the server's key tuple of the primary key, or the hidden key.
 void Handler::position(const uchar *record) {
-  if (!table_->has_primary()) {
-    memcpy(ref, hidden_, HIDDEN_KEY_BYTES);
+  if (!open_.table().has_primary()) {
+    memcpy(ref, open_.hidden_key().bytes(), HIDDEN_KEY_BYTES);
     return;
   }
-  KEY *key = &table->key_info[table_->primary()];
+  KEY *key = &table->key_info[open_.table().primary()];
   key_copy(ref, record, key, key->key_length);
 }
 
 int Handler::rnd_pos(uchar *record, uchar *place) {
-  if (!table_->has_primary()) return show_by_primary(bytes_of(place, HIDDEN_KEY_BYTES), record);
-  const KeyCodec &codec = table_->index(table_->primary()).codec;
+  if (!open_.table().has_primary()) return show_by_primary(bytes_of(place, HIDDEN_KEY_BYTES), record);
+  const KeyCodec &codec = open_.table().index(open_.table().primary()).codec;
   at_.clear();
   codec.append_tuple(place, codec.parts(), at_, scratch_);
   return show_by_primary(bytes_of(at_), record);
@@ -360,8 +326,8 @@ int Handler::rnd_pos(uchar *record, uchar *place) {
 
 // Sorts of positions call this for each comparison. Both keys stand in one buffer that is kept.
 int Handler::cmp_ref(const uchar *a, const uchar *b) {
-  if (!table_->has_primary()) return memcmp(a, b, HIDDEN_KEY_BYTES);
-  const KeyCodec &codec = table_->index(table_->primary()).codec;
+  if (!open_.table().has_primary()) return memcmp(a, b, HIDDEN_KEY_BYTES);
+  const KeyCodec &codec = open_.table().index(open_.table().primary()).codec;
   at_.clear();
   codec.append_tuple(a, codec.parts(), at_, scratch_);
   const size_t left = at_.size();

@@ -154,4 +154,14 @@ int Handler::truncate() {
   return open_.table().reopen_trees(table);
 }
 
+int Handler::reset_auto_increment(ulonglong value) { return open_.error_of(numbers_.raise(value)); }
+
+// Tells what the counter of a table is made with that gets the definition of this one.
+void Handler::update_create_info(HA_CREATE_INFO *info) {
+  if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
+  uint64_t next = 0;
+  if (numbers_.next(&next) != MILLPOND_RC_OK) return;
+  if (next > 1) info->auto_increment_value = next;
+}
+
 }  // namespace millpond

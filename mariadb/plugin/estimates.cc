@@ -86,7 +86,7 @@ int Handler::info(uint flag) {
   if (flag & HA_STATUS_ERRKEY) errkey = open_.session() ? open_.session()->duplicate_index() : MAX_KEY;
   if (flag & HA_STATUS_AUTO) {
     uint64_t next = 0;
-    if (table->found_next_number_field) millpond_counter_next(open_.table().rows(), &next);
+    if (table->found_next_number_field) (void)numbers_.next(&next);
     stats.auto_increment_value = next;
   }
   return 0;

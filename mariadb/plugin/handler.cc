@@ -153,8 +153,7 @@ int Handler::reset() {
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
   keyread_ = replaces_ = false;
-  numbered_rows_ = 0;
-  took_numbers_ = false;
+  numbers_.end_statement();
   many_ranges_.dsmrr_close();
   return 0;
 }

@@ -1,6 +1,7 @@
 // One open instance of a table: the server's interface of a storage engine.
 #pragma once
 
+#include "auto_increment.h"
 #include "bulk_insert.h"
 #include "engine.h"
 #include "open_table.h"
@@ -12,7 +13,7 @@ bool reads_without_locks(int command);
 
 class Handler final : public handler {
  public:
-  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share), open_(this) {}
+  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share), open_(this), numbers_(open_) {}
 
   // What the engine can do (handler.cc).
   ulonglong table_flags() const override;
@@ -63,6 +64,8 @@ class Handler final : public handler {
   int delete_table(const char *path) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
 
   // Changes of a table's definition alone (alter.cc).
@@ -115,9 +118,9 @@ class Handler final : public handler {
   void start_bulk_insert(ha_rows rows, uint flags) override;
   int end_bulk_insert() override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
-                          ulonglong *reserved) override;
-  int reset_auto_increment(ulonglong value) override;
-  void update_create_info(HA_CREATE_INFO *info) override;
+                          ulonglong *reserved) override {
+    numbers_.reserve(offset, increment, wanted, first, reserved);
+  }
 
  private:
   // A piece of `bytes_`. That memory may move while more is appended.
@@ -175,19 +178,10 @@ class Handler final : public handler {
   int bulk_error_of(int result);
   int add_in_bulk(const Entry &entry);
   int check_key_lengths();
-  int count_duplicate();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
 
-  // counter.cc
-  enum class CounterLock : uchar { NONE, IF_LOCKED, ALWAYS };
-  CounterLock counter_lock() const;
-  int lock_counter_for(uint64_t next);
-  static uint64_t counter_after(Field *field);
-  uint64_t counter_after_none() const;
-  void count_row(Field *field);
-  int take_numbers(millpond_counter *counter);
-
   OpenTable open_;
+  AutoIncrement numbers_;
   uint lock_ = MILLPOND_LOCK_NONE;
   uint wait_ = MILLPOND_WAIT_WAIT;
   bool keyread_ = false;
@@ -229,13 +223,6 @@ class Handler final : public handler {
   uint entry_count_ = 0;
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;
-  int counter_error_ = 0;     // Why there was no number.
-  ulonglong numbered_rows_ = 0;  // How many rows of the statement may still need a number.
-  uint64_t counter_ = 0;      // What the table's counter becomes at least.
-  uint64_t counter_if_duplicate_ = 0;  // The same, of a row that is there already.
-  ulonglong increment_ = 0;   // Of the last numbers that this instance has handed out; 0: of none.
-  ulonglong offset_ = 0;
-  bool took_numbers_ = false;  // The statement has taken numbers for its rows.
   millpond_conflict conflict_{};
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
   uint64_t bulk_counter_ = 0;

@@ -4,12 +4,14 @@
 #include "errors.h"
 #include "names.h"
 
+#include <algorithm>
+
 namespace millpond {
 
 void Handler::begin_row() {
   bytes_.clear();
   entry_count_ = 0;
-  counter_ = counter_if_duplicate_ = 0;
+  numbers_.begin_row();
 }
 
 // Appends the primary key of a record, or the hidden key of the present row.
@@ -110,7 +112,7 @@ int Handler::change_row() {
       return bulk_error_of(result);
     }
   }
-  if (counter_ > bulk_counter_) bulk_counter_ = counter_;
+  bulk_counter_ = std::max(bulk_counter_, numbers_.raised());
   count_change();
   return 0;
 }
@@ -144,7 +146,7 @@ int Handler::end_bulk_insert() {
   open_.cursors().forget();
   // The new trees have counters of their own.
   uint64_t next = 0;
-  int error = open_.error_of(millpond_counter_next(open_.table().rows(), &next));
+  int error = open_.error_of(numbers_.next(&next));
   if (!error) error = bulk_error_of(bulk->finish(ha_thd(), &duplicate_));
   if (error == HA_ERR_FOUND_DUPP_KEY) {
     open_.session()->note_duplicate(duplicate_.index);
@@ -153,7 +155,7 @@ int Handler::end_bulk_insert() {
   }
   if (!error) error = open_.table().reopen_trees(table);
   if (next < bulk_counter_) next = bulk_counter_;
-  if (!error && next > 1) error = open_.error_of(millpond_counter_raise(database, open_.table().rows(), next));
+  if (!error && next > 1) error = open_.error_of(numbers_.raise(next));
   my_errno = error;  // What the server prints.
   return error;
 }
@@ -176,7 +178,7 @@ int Handler::change_now() {
   millpond_row_changes row{};
   row.changes = changes_;
   row.count = entry_count_;
-  row.counter = counter_;
+  row.counter = numbers_.raised();
   row.lock_existing = replaces_ ? MILLPOND_LOCK_EXCLUSIVE : MILLPOND_LOCK_SHARED;
   const RedoCount redo(open_.counts());
   int rc = millpond_change_row(open_.txn(), &row, &conflict_);
@@ -189,7 +191,7 @@ int Handler::change_now() {
   if (rc == MILLPOND_RC_KEY_EXISTS) {
     uint index = entries_[conflict_.index].index;
     open_.session()->note_duplicate(index == MAX_KEY ? open_.table().primary() : index);
-    if (int error = count_duplicate()) return error;
+    if (int error = numbers_.count_duplicate(replaces_)) return error;
     return HA_ERR_FOUND_DUPP_KEY;
   }
   return open_.error_of(rc);
@@ -200,14 +202,8 @@ int Handler::write_row(const uchar *record) {
     if (int error = open_.begin_apart()) return error;
   }
   begin_row();
-  const bool numbered = table->next_number_field && record == table->record[0];
-  if (numbered) {
-    counter_error_ = 0;
-    if (int error = update_auto_increment()) return counter_error_ ? counter_error_ : error;
-    count_row(table->next_number_field);
-    if (counter_ && insert_id_for_cur_row == 0) {
-      if (int error = lock_counter_for(counter_)) return error;
-    }
+  if (table->next_number_field && record == table->record[0]) {
+    if (int error = numbers_.number_row()) return error;
   }
   if (!open_.table().has_primary()) {
     if (int rc = open_.hidden_key().draw(open_.table())) return open_.error_of(rc);
@@ -217,8 +213,6 @@ int Handler::write_row(const uchar *record) {
   for (uint i = 0; i < open_.table().indexes(); i++) {
     if (i != open_.table().primary()) add_entry(i, record, primary);
   }
-  // A row that names its number counts too, whatever the number.
-  if (numbered_rows_ > 0 && numbered) numbered_rows_--;
   int error = change_row();
   return open_.is_sequence() ? open_.commit_apart(error) : error;
 }
@@ -252,11 +246,7 @@ int Handler::update_row(const uchar *before, const uchar *after) {
   for (uint i = 0; i < open_.table().indexes(); i++) {
     if (i != open_.table().primary()) update_entry(i, before, after, old_primary, new_primary);
   }
-  // An update may give the counter's column a value that has not been handed out.
-  Field *counted = table->found_next_number_field;
-  if (counted && after == table->record[0] && bitmap_is_set(table->write_set, counted->field_index)) {
-    counter_ = counter_after(counted);
-  }
+  numbers_.count_update(after);
   int error = change_row();
   return open_.is_sequence() ? open_.commit_apart(error) : error;
 }

@@ -71,13 +71,10 @@ int Handler::open(const char *path, int, uint) {
   unlock_shared_ha_data();
   if (error) return error;
   error = open_.open(shared);
-  // A row has at most one change of its own and two for each index, or two and two.
-  const uint most = 2 * (shared->indexes() + 1);
-  entries_ = static_cast<Entry *>(calloc(most, sizeof *entries_));
-  changes_ = static_cast<millpond_row_change *>(calloc(most, sizeof *changes_));
-  if (error || !entries_ || !changes_) {
+  if (!error) error = writer_.open();
+  if (error) {
     close();
-    return HA_ERR_OUT_OF_MEM;
+    return error;
   }
   // A table scan goes in the order of the primary key. The server has to know, so that an UPDATE of
   // that key collects its rows before it changes one: else it would find changed rows once more.
@@ -89,11 +86,6 @@ int Handler::open(const char *path, int, uint) {
 
 int Handler::close() {
   open_.close();
-  free(entries_);
-  free(changes_);
-  millpond_buffer_free(&conflict_.value);
-  entries_ = nullptr;
-  changes_ = nullptr;
   return 0;
 }
 
@@ -140,8 +132,8 @@ int Handler::extra(ha_extra_function operation) {
     case HA_EXTRA_KEYREAD: keyread_ = true; break;
     case HA_EXTRA_NO_KEYREAD: keyread_ = false; break;
     case HA_EXTRA_WRITE_CAN_REPLACE:
-    case HA_EXTRA_INSERT_WITH_UPDATE: replaces_ = true; break;
-    case HA_EXTRA_WRITE_CANNOT_REPLACE: replaces_ = false; break;
+    case HA_EXTRA_INSERT_WITH_UPDATE: writer_.set_replaces(true); break;
+    case HA_EXTRA_WRITE_CANNOT_REPLACE: writer_.set_replaces(false); break;
     default: break;
   }
   return 0;
@@ -152,7 +144,8 @@ int Handler::reset() {
   if (by_handler_) end_handler();
   expected_index_ = MAX_KEY;
   peek_ = Peek::NEVER;
-  keyread_ = replaces_ = false;
+  keyread_ = false;
+  writer_.set_replaces(false);
   numbers_.end_statement();
   many_ranges_.dsmrr_close();
   return 0;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "auto_increment.h"
-#include "bulk_insert.h"
 #include "engine.h"
 #include "open_table.h"
+#include "row_writer.h"
 
 namespace millpond {
 
@@ -13,7 +13,8 @@ bool reads_without_locks(int command);
 
 class Handler final : public handler {
  public:
-  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share), open_(this), numbers_(open_) {}
+  Handler(handlerton *engine, TABLE_SHARE *share)
+      : handler(engine, share), open_(this), numbers_(open_), writer_(open_, numbers_) {}
 
   // What the engine can do (handler.cc).
   ulonglong table_flags() const override;
@@ -111,30 +112,18 @@ class Handler final : public handler {
                                 Cost_estimate *cost) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t bytes) override;
 
-  // Changes of rows (write.cc).
-  int write_row(const uchar *record) override;
-  int update_row(const uchar *before, const uchar *after) override;
-  int delete_row(const uchar *record) override;
-  void start_bulk_insert(ha_rows rows, uint flags) override;
-  int end_bulk_insert() override;
+  // Changes of rows (row_writer.cc) and their numbers (auto_increment.cc).
+  int write_row(const uchar *record) override { return writer_.insert(record); }
+  int update_row(const uchar *before, const uchar *after) override { return writer_.update(before, after); }
+  int delete_row(const uchar *record) override { return writer_.remove(record); }
+  void start_bulk_insert(ha_rows rows, uint flags) override { writer_.begin_bulk(rows, flags); }
+  int end_bulk_insert() override { return writer_.end_bulk(); }
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override {
     numbers_.reserve(offset, increment, wanted, first, reserved);
   }
 
  private:
-  // A piece of `bytes_`. That memory may move while more is appended.
-  struct Piece {
-    size_t at, bytes;
-  };
-  // A change of one entry: of an index, or MAX_KEY for the row itself.
-  struct Entry {
-    uint index;
-    uint op;
-    Piece key, value;
-  };
-
-  void count_change();
   void end_handler();
 
   // estimates.cc
@@ -161,27 +150,11 @@ class Handler final : public handler {
   // conditions.cc
   int check_pushed(const millpond_row &entry);
 
-  // write.cc
-  void compute_virtual(const uchar *record);
-  void begin_row();
-  Piece append_own_key(const uchar *record);
-  Piece append_row(const uchar *record);
-  Piece append_entry_key(uint index, const uchar *record, Piece primary);
-  Piece append_entry_value(uint index, Piece primary);
-  bool same(Piece a, Piece b) const;
-  void add(uint index, uint op, Piece key, Piece value);
-  void add_entry(uint index, const uchar *record, Piece primary);
-  void update_entry(uint index, const uchar *before, const uchar *after, Piece old_primary,
-                    Piece new_primary);
-  int change_now();
-  int change_row();
-  int bulk_error_of(int result);
-  int add_in_bulk(const Entry &entry);
-  int check_key_lengths();
   void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
 
   OpenTable open_;
   AutoIncrement numbers_;
+  RowWriter writer_;
   uint lock_ = MILLPOND_LOCK_NONE;
   uint wait_ = MILLPOND_WAIT_WAIT;
   bool keyread_ = false;
@@ -213,20 +186,9 @@ class Handler final : public handler {
   bool entry_newly_locked_ = false;  // Of an index entry, `locked_entry_`.
   Buffer locked_entry_;
   DsMrr_impl many_ranges_;
-  bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE changes the row that is there.
   Buffer locked_key_;
-
-  // The row that is being written.
-  Buffer bytes_;
-  Entry *entries_ = nullptr;
-  millpond_row_change *changes_ = nullptr;
-  uint entry_count_ = 0;
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;
-  millpond_conflict conflict_{};
-  std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
-  uint64_t bulk_counter_ = 0;
-  BulkInsert::Duplicate duplicate_;   // The record that is shown points into it.
 };
 
 }  // namespace millpond

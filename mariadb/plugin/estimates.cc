@@ -94,14 +94,14 @@ int Handler::info(uint flag) {
 
 ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
   const KeyCodec &codec = open_.table().index(index).codec;
-  Buffer lower, upper;
+  Buffer lower, upper, scratch;
   if (min) {
-    codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch_);
+    codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch);
     if (min->flag == HA_READ_AFTER_KEY) advance_past_prefix(lower);
   }
   bool ends = false;
   if (max) {
-    codec.append_tuple(max->key, codec.parts_of(max->keypart_map), upper, scratch_);
+    codec.append_tuple(max->key, codec.parts_of(max->keypart_map), upper, scratch);
     ends = max->flag == HA_READ_BEFORE_KEY || advance_past_prefix(upper);
   }
   millpond_range_stats found{};
@@ -112,8 +112,7 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
   // Where InnoDB has not counted, it doubles what it has found, and believes no more than half of
   // the table; the same plans need the same.
   if (!found.exact) rows = std::min(2 * rows, stats.records / 2);
-  expected_index_ = index;
-  expected_rows_ = rows;
+  scan_.expect(index, rows);
   return rows ? rows : 1;
 }
 

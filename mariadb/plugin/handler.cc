@@ -1,4 +1,4 @@
-// One open instance of a table: what the engine can do, opening, locks.
+// The server's interface of a storage engine: what the engine can do, opening, locks, statements.
 
 #include "handler.h"
 #include "errors.h"
@@ -8,21 +8,6 @@
 #include <new>
 
 namespace millpond {
-
-// Statements that only read, or whose metadata lock keeps writers out while they copy.
-bool reads_without_locks(int command) {
-  switch (command) {
-    case SQLCOM_CHECKSUM:
-    case SQLCOM_ANALYZE:
-    case SQLCOM_CHECK:
-    case SQLCOM_OPTIMIZE:
-    case SQLCOM_ALTER_TABLE:
-    case SQLCOM_CREATE_INDEX:
-    case SQLCOM_DROP_INDEX:
-      return true;
-    default: return false;
-  }
-}
 
 namespace {
 
@@ -91,46 +76,31 @@ int Handler::close() {
 
 int Handler::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
-    lock_ = MILLPOND_LOCK_NONE;
-    wait_ = MILLPOND_WAIT_WAIT;
+    locks_.unlock_table();
     return 0;
   }
-  if (lock_type == F_WRLCK) lock_ = MILLPOND_LOCK_EXCLUSIVE;
+  if (lock_type == F_WRLCK) locks_.choose_exclusive();
   if (int error = open_.use_session(thd)) return error;
-  if (lock_ == MILLPOND_LOCK_NONE || thd_sql_command(thd) != SQLCOM_SELECT) return 0;
+  if (!locks_.locks() || thd_sql_command(thd) != SQLCOM_SELECT) return 0;
   return open_.error_of(millpond_txn_set_lock_wait(open_.session()->txn(), settings::locking_read_wait_ms(thd)));
 }
 
 int Handler::start_stmt(THD *thd, thr_lock_type lock_type) {
-  if (lock_type >= TL_FIRST_WRITE) lock_ = MILLPOND_LOCK_EXCLUSIVE;
+  if (lock_type >= TL_FIRST_WRITE) locks_.choose_exclusive();
   return open_.use_session(thd);
 }
 
 // The server's own table locks are not used: rows are locked, and metadata locks guard tables. Here
 // the server only tells how the statement reads.
 THR_LOCK_DATA **Handler::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
-  if (lock_type == TL_IGNORE) return to;
-  const int command = thd_sql_command(thd);
-  const bool committed = thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
-  // Statements that change rows read with shared locks what they copy from, so that what they write
-  // does not depend on an old snapshot. At READ COMMITTED they read without locks.
-  bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED ||
-                lock_type == TL_READ_NO_INSERT ||
-                (command != SQLCOM_SELECT && lock_type <= TL_READ_NO_INSERT);
-  if (reads_without_locks(command)) shared = false;
-  if (committed && lock_type != TL_READ_WITH_SHARED_LOCKS && lock_type != TL_READ_SKIP_LOCKED) shared = false;
-  lock_ = lock_type >= TL_FIRST_WRITE ? MILLPOND_LOCK_EXCLUSIVE
-          : shared                    ? MILLPOND_LOCK_SHARED
-                                      : MILLPOND_LOCK_NONE;
-  bool skip = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
-  wait_ = skip ? MILLPOND_WAIT_SKIP_LOCKED : MILLPOND_WAIT_WAIT;
+  if (lock_type != TL_IGNORE) locks_.choose(thd, lock_type);
   return to;
 }
 
 int Handler::extra(ha_extra_function operation) {
   switch (operation) {
-    case HA_EXTRA_KEYREAD: keyread_ = true; break;
-    case HA_EXTRA_NO_KEYREAD: keyread_ = false; break;
+    case HA_EXTRA_KEYREAD: reader_.set_keyread(true); break;
+    case HA_EXTRA_NO_KEYREAD: reader_.set_keyread(false); break;
     case HA_EXTRA_WRITE_CAN_REPLACE:
     case HA_EXTRA_INSERT_WITH_UPDATE: writer_.set_replaces(true); break;
     case HA_EXTRA_WRITE_CANNOT_REPLACE: writer_.set_replaces(false); break;
@@ -142,9 +112,9 @@ int Handler::extra(ha_extra_function operation) {
 int Handler::reset() {
   open_.end_statement();
   if (by_handler_) end_handler();
-  expected_index_ = MAX_KEY;
-  peek_ = Peek::NEVER;
-  keyread_ = false;
+  scan_.end_statement();
+  locks_.end_statement();
+  reader_.set_keyread(false);
   writer_.set_replaces(false);
   numbers_.end_statement();
   many_ranges_.dsmrr_close();
@@ -174,22 +144,17 @@ void Handler::print_error(int error, myf flags) {
   print_own_error(error, open_.own_error_text(error).c_str(), flags);
 }
 
-// Releases the row that was read last, and its index entry: it does not fit the statement's
-// condition. Levels above READ COMMITTED keep the locks, so that the statement would find the same
-// rows again.
-void Handler::unlock_row() {
-  if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;  // It is not locked.
-  if (open_.keeps_locks()) return;
-  unlock_entry();
-  if (!newly_locked_) return;
-  newly_locked_ = false;
-  millpond_unlock_row(open_.session()->txn(), open_.table().rows(), bytes_of(locked_key_));
+int Handler::index_init(uint index, bool) {
+  active_index = index;
+  return scan_.begin(index);
 }
 
-// The server says when it can read a row again that was shown as it was last committed. Where more
-// than rows is locked, nothing is read without its lock.
-void Handler::try_semi_consistent_read(bool yes) {
-  peek_ = yes && !open_.keeps_locks() ? Peek::MAY : Peek::NEVER;
+int Handler::index_end() {
+  active_index = MAX_KEY;
+  scan_.end();
+  in_range_check_pushed_down = false;
+  many_ranges_.dsmrr_close();
+  return 0;
 }
 
 }  // namespace millpond

@@ -1,20 +1,34 @@
-// One open instance of a table: the server's interface of a storage engine.
+// The server's interface of a storage engine.
+//
+// The class has its parts do what the server calls:
+//   OpenTable      what the others share: table, transaction, errors, counts (InnoDB: row_prebuilt_t)
+//   ReadLocks      how reads lock rows, and what the last one has locked
+//   RowReader      a row by its key, and from its bytes into the server's record
+//   Scan           where a scan stands, and how it goes on
+//   AutoIncrement  the numbers of new rows
+//   RowWriter      changes of rows, one by one or loaded
 #pragma once
 
 #include "auto_increment.h"
 #include "engine.h"
 #include "open_table.h"
+#include "read_locks.h"
+#include "row_reader.h"
 #include "row_writer.h"
+#include "scan.h"
 
 namespace millpond {
-
-// Tells whether a statement (SQLCOM_...) never changes the rows that it reads, and needs no locks.
-bool reads_without_locks(int command);
 
 class Handler final : public handler {
  public:
   Handler(handlerton *engine, TABLE_SHARE *share)
-      : handler(engine, share), open_(this), numbers_(open_), writer_(open_, numbers_) {}
+      : handler(engine, share),
+        open_(this),
+        locks_(open_),
+        reader_(open_, locks_),
+        scan_(open_, locks_, reader_),
+        numbers_(open_),
+        writer_(open_, numbers_) {}
 
   // What the engine can do (handler.cc).
   ulonglong table_flags() const override;
@@ -40,14 +54,14 @@ class Handler final : public handler {
   int reset() override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
-  void unlock_row() override;
-  void try_semi_consistent_read(bool yes) override;
+  void unlock_row() override { locks_.unlock_row(); }
+  void try_semi_consistent_read(bool yes) override { locks_.set_semi_consistent(yes); }
+  bool was_semi_consistent_read() override { return locks_.has_peeked(); }
   // HANDLER reads by the snapshot, as a query does.
   void init_table_handle_for_HANDLER() override {
-    lock_ = MILLPOND_LOCK_NONE;
+    locks_.choose_none();
     by_handler_ = true;
   }
-  bool was_semi_consistent_read() override { return peek_ == Peek::SHOWN; }
 
   // What the optimizer asks (estimates.cc).
   int info(uint flag) override;
@@ -83,21 +97,23 @@ class Handler final : public handler {
   int analyze(THD *thd, HA_CHECK_OPT *) override;
   int optimize(THD *, HA_CHECK_OPT *) override;
 
-  // Reads (read.cc).
+  // Reads (scan.cc), and rows by their positions (row_reader.cc).
   int index_init(uint index, bool sorted) override;
   int index_end() override;
-  int index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) override;
-  int index_next(uchar *record) override;
-  int index_prev(uchar *record) override;
-  int index_first(uchar *record) override;
-  int index_last(uchar *record) override;
-  int index_next_same(uchar *record, const uchar *key, uint bytes) override;
-  int rnd_init(bool scan) override;
-  int rnd_end() override;
-  int rnd_next(uchar *record) override;
-  int rnd_pos(uchar *record, uchar *place) override;
-  void position(const uchar *record) override;
-  int cmp_ref(const uchar *a, const uchar *b) override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) override {
+    return scan_.read(record, key, map, find);
+  }
+  int index_next(uchar *record) override { return scan_.next(record); }
+  int index_prev(uchar *record) override { return scan_.prev(record); }
+  int index_first(uchar *record) override { return scan_.first(record); }
+  int index_last(uchar *record) override { return scan_.last(record); }
+  int index_next_same(uchar *record, const uchar *, uint) override { return scan_.next_same(record); }
+  int rnd_init(bool) override { return scan_.begin(MAX_KEY); }
+  int rnd_end() override { return index_end(); }
+  int rnd_next(uchar *record) override { return scan_.next_row(record); }
+  int rnd_pos(uchar *record, uchar *place) override { return reader_.read_position(place, record); }
+  void position(const uchar *record) override { reader_.position_of(record, ref); }
+  int cmp_ref(const uchar *a, const uchar *b) override { return reader_.compare_positions(a, b); }
 
   // Conditions on index entries, and reads of many ranges (conditions.cc).
   Item *idx_cond_push(uint index, Item *condition) override;
@@ -132,61 +148,14 @@ class Handler final : public handler {
   // check.cc
   int check_failed(THD *thd, int error);
 
-  // read.cc
-  int seek(uint seek, millpond_bytes key, millpond_bytes prefix, uchar *record, int none);
-  int step(bool backward, uchar *record);
-  int begin_read(uint index);
-  int show(const millpond_row &row, uchar *record);
-  int lock_peeked(uchar *record);
-  void unlock_entry();
-  void show_virtual(millpond_bytes key, uchar *record);
-  int show_by_primary(millpond_bytes primary, uchar *record);
-  bool reads_from_index() const;
-  int show_from_index(const millpond_row &row, uchar *record);
-  bool has_one_entry() const;
-  int read_exact(uchar *record);
-  millpond_bytes range_end();
-
-  // conditions.cc
-  int check_pushed(const millpond_row &entry);
-
-  void release_missing(millpond_table *tree, millpond_bytes key, bool newly);
-
   OpenTable open_;
+  ReadLocks locks_;
+  RowReader reader_;
+  Scan scan_;
   AutoIncrement numbers_;
   RowWriter writer_;
-  uint lock_ = MILLPOND_LOCK_NONE;
-  uint wait_ = MILLPOND_WAIT_WAIT;
-  bool keyread_ = false;
-  bool by_handler_ = false;  // HANDLER has opened the table for its reads.
-  uint expected_index_ = MAX_KEY;  // The optimizer expects `expected_rows_` rows from a range of it.
-  ulonglong expected_rows_ = 0;
-
-  // The scan: the index (MAX_KEY for rows in the order of the tree), and where it is.
-  uint index_ = MAX_KEY;
-  // Where a scan stands that found no further row: behind the last one, or before the first one. A
-  // step back from there finds that row.
-  enum class Edge : uchar { NONE, FRONT, BACK };
-
-  bool positioned_ = false;   // The cursor stands on a row.
-  Edge edge_ = Edge::NONE;
-  bool by_prefix_ = false;    // The cursor knows only entries with the key of the read.
-  bool from_index_ = false;   // The index has all columns of the read.
-  bool by_key_ = false;       // The row was read without the cursor; `search_` has its key.
-  Buffer search_;             // The key of the last read.
-  Buffer entry_;              // The key of the present entry, of a read of all entries with a key.
-  Buffer upper_, at_;
-  Buffer scratch_;
-  Result value_;              // The row that was read without a cursor; blobs point into it.
-  // At READ COMMITTED an UPDATE first looks at a row that another transaction has as it was last
-  // committed, and waits for it only if it fits.
-  enum class Peek : uchar { NEVER, MAY, SHOWN };
-  Peek peek_ = Peek::NEVER;
-  bool newly_locked_ = false;
-  bool entry_newly_locked_ = false;  // Of an index entry, `locked_entry_`.
-  Buffer locked_entry_;
   DsMrr_impl many_ranges_;
-  Buffer locked_key_;
+  bool by_handler_ = false;  // HANDLER has opened the table for its reads.
   ulonglong statistics_seen_ = 0;
   uint least_row_bytes_ = 1;
 };

@@ -1,6 +1,6 @@
 // ALTER TABLE without a copy: changes of the server's definition, and names of indexes.
 
-#include "handler.h"
+#include "ha_millpond.h"
 #include "errors.h"
 #include "names.h"
 
@@ -31,15 +31,15 @@ struct IndexRename : inplace_alter_handler_ctx {
 
 // A longer VARCHAR leaves rows and keys as they are, if its length still takes as many bytes: a key
 // has the weights of the characters that are there.
-bool Handler::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
+bool ha_millpond::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
   if (field.real_type() != MYSQL_TYPE_VARCHAR || wanted.type_handler() != field.type_handler()) return false;
   if (wanted.charset != field.charset() || wanted.length < field.field_length) return false;
   return HA_VARCHAR_PACKLENGTH(wanted.length) == HA_VARCHAR_PACKLENGTH(field.field_length);
 }
 
 // An index over a whole column grows with it, and one over a prefix stays.
-Compare_keys Handler::compare_key_parts(const Field &field, const Column_definition &wanted,
-                                        const KEY_PART_INFO &part, const KEY_PART_INFO &wanted_part) const {
+Compare_keys ha_millpond::compare_key_parts(const Field &field, const Column_definition &wanted,
+                                            const KEY_PART_INFO &part, const KEY_PART_INFO &wanted_part) const {
   if (!field.is_equal(wanted) && !can_convert_nocopy(field, wanted)) return Compare_keys::NotEqual;
   if (part.length == wanted_part.length) return Compare_keys::Equal;
   const bool whole = part.length == field.key_length() && wanted_part.length == wanted.length;
@@ -52,8 +52,8 @@ Compare_keys Handler::compare_key_parts(const Field &field, const Column_definit
 //
 // The tree of an index has its name, and changes it in a step of its own. A table finds one tree
 // whose name is not that of the definition (Table::open_trees), so one name changes at a time.
-enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *altered,
-                                                                    Alter_inplace_info *changes) {
+enum_alter_inplace_result ha_millpond::check_if_supported_inplace_alter(TABLE *altered,
+                                                                        Alter_inplace_info *changes) {
   const alter_table_operations asked = changes->handler_flags;
   if (asked & ALTER_VIRTUAL_GCOL_EXPR) return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (changes->rename_keys.size() > 1) {
@@ -73,7 +73,7 @@ enum_alter_inplace_result Handler::check_if_supported_inplace_alter(TABLE *alter
   return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
 }
 
-bool Handler::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *changes) {
+bool ha_millpond::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *changes) {
   if (changes->rename_keys.size() == 0) return false;
   IndexRename *rename = new IndexRename();
   changes->handler_ctx = rename;
@@ -90,7 +90,7 @@ bool Handler::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *changes) 
 
 // What the binary log repeats after a crash has the rows of the definition that it was made with. So all
 // that used the table is durable before the definition changes. Nobody uses it now.
-bool Handler::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *changes, bool commit) {
+bool ha_millpond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *changes, bool commit) {
   if (const int rc = commit ? millpond_sync(database) : MILLPOND_RC_OK) {
     print_error(open_.error_of(rc), MYF(0));
     return true;

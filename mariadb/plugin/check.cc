@@ -1,6 +1,6 @@
 // CHECK, ANALYZE and OPTIMIZE TABLE.
 
-#include "handler.h"
+#include "ha_millpond.h"
 #include "errors.h"
 
 namespace millpond {
@@ -47,14 +47,14 @@ int sum_keys(OpenTable &open, uint i, Sum *sum, bool *damaged) {
 }  // namespace
 
 // Ends a check that could not read on, and says why.
-int Handler::check_failed(THD *thd, int error) {
+int ha_millpond::check_failed(THD *thd, int error) {
   index_end();
   tell(thd, table, open_.own_error_text(error).c_str());
   return error == OWN_ERRORS + MILLPOND_RC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
 // Reads every row and every index entry, in one snapshot, and compares which rows they are of.
-int Handler::check(THD *thd, HA_CHECK_OPT *) {
+int ha_millpond::check(THD *thd, HA_CHECK_OPT *) {
   Sum rows;
   bool damaged = !open_.table().misfits().empty();
   for (const std::string &misfit : open_.table().misfits()) {
@@ -80,7 +80,7 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
   return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
 }
 
-int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
+int ha_millpond::analyze(THD *thd, HA_CHECK_OPT *) {
   open_.tell_changes(true);
   if (int rc = open_.table().statistics().renew(open_.table(), table, true)) {
     const int error = open_.error_of(rc);
@@ -92,6 +92,6 @@ int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
 }
 
 // A new copy of the table is the only way to make it denser.
-int Handler::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
+int ha_millpond::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
 
 }  // namespace millpond

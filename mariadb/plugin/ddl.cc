@@ -1,6 +1,6 @@
 // Changes of tables. Each is one atomic, durable step of the engine, and safe to repeat.
 
-#include "handler.h"
+#include "ha_millpond.h"
 #include "definition.h"
 #include "errors.h"
 #include "names.h"
@@ -62,7 +62,7 @@ void warn_of_foreign_keys(THD *thd, const TABLE *form, HA_CREATE_INFO *info) {
 
 }  // namespace
 
-int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
+int ha_millpond::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   THD *thd = ha_thd();
   const char *refused = Table::refusal(form);
   if (info->data_file_name || info->index_file_name) refused = "DATA DIRECTORY or INDEX DIRECTORY";
@@ -92,7 +92,7 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   return 0;
 }
 
-int Handler::delete_table(const char *path) {
+int ha_millpond::delete_table(const char *path) {
   std::string name = table_name_of(path);
   std::vector<std::string> names;
   if (int rc = trees_of(name, &names)) return open_.error_of(rc);
@@ -111,7 +111,7 @@ int Handler::delete_table(const char *path) {
   return open_.error_of(drop_trees(names));
 }
 
-int Handler::rename_table(const char *from, const char *to) {
+int ha_millpond::rename_table(const char *from, const char *to) {
   std::string old_name = table_name_of(from), new_name = table_name_of(to);
   std::vector<std::string> names, renamed;
   if (int rc = trees_of(old_name, &names)) return reported(open_.error_of(rc));
@@ -133,13 +133,13 @@ int Handler::rename_table(const char *from, const char *to) {
 
 // Tells whether a definition with these changes of columns means the same rows. The server asks when
 // it compares a partition with a table.
-bool Handler::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
+bool ha_millpond::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
   const bool counter = (info->used_fields & HA_CREATE_USED_AUTO) && info->auto_increment_value != 0;
   return changes == IS_EQUAL_YES && !counter ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 // Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
-int Handler::truncate() {
+int ha_millpond::truncate() {
   std::vector<std::string> names{open_.table().name()}, definitions{definition_of_rows(table)};
   for (uint i = 0; i < open_.table().indexes(); i++) {
     if (i == open_.table().primary()) continue;
@@ -154,10 +154,10 @@ int Handler::truncate() {
   return open_.table().reopen_trees(table);
 }
 
-int Handler::reset_auto_increment(ulonglong value) { return open_.error_of(numbers_.raise(value)); }
+int ha_millpond::reset_auto_increment(ulonglong value) { return open_.error_of(numbers_.raise(value)); }
 
 // Tells what the counter of a table is made with that gets the definition of this one.
-void Handler::update_create_info(HA_CREATE_INFO *info) {
+void ha_millpond::update_create_info(HA_CREATE_INFO *info) {
   if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
   uint64_t next = 0;
   if (numbers_.next(&next) != MILLPOND_RC_OK) return;

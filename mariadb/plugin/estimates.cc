@@ -1,6 +1,6 @@
 // What the server's optimizer asks: statistics, costs, and how many rows a range has.
 
-#include "handler.h"
+#include "ha_millpond.h"
 
 #include <my_dir.h>
 
@@ -36,7 +36,7 @@ uint least_column_bytes(const Field *field) {
 }  // namespace
 
 // Returns the fewest bytes that a row can take in InnoDB. Costs that use it are then the same.
-uint Handler::least_row_bytes(const TABLE_SHARE *share) {
+uint ha_millpond::least_row_bytes(const TABLE_SHARE *share) {
   constexpr uint HEADER = 18, ROW_ID = 6;
   uint bytes = HEADER, nullable = 0;
   for (uint i = 0; i < share->fields; i++) {
@@ -57,7 +57,7 @@ uint Handler::least_row_bytes(const TABLE_SHARE *share) {
   return bytes;
 }
 
-int Handler::info(uint flag) {
+int ha_millpond::info(uint flag) {
   if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
     // Without new figures the old ones stay.
     // SHOW TABLE STATUS asks for the present ones.
@@ -92,7 +92,7 @@ int Handler::info(uint flag) {
   return 0;
 }
 
-ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
+ha_rows ha_millpond::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
   const KeyCodec &codec = open_.table().index(index).codec;
   Buffer lower, upper, scratch;
   if (min) {
@@ -117,17 +117,17 @@ ha_rows Handler::records_in_range(uint index, const key_range *min, const key_ra
 }
 
 // More rows than the table can have.
-ha_rows Handler::estimate_rows_upper_bound() {
+ha_rows ha_millpond::estimate_rows_upper_bound() {
   return 2 * stats.data_file_length / least_row_bytes_;
 }
 
 #if MYSQL_VERSION_ID < 110000
 // The costs are InnoDB's, in reads of pages, so that the same data gets the same plans.
-double Handler::scan_time() {
+double ha_millpond::scan_time() {
   return std::max(1.0, static_cast<double>(stats.data_file_length) / PAGE_BYTES);
 }
 
-double Handler::read_time(uint index, uint ranges, ha_rows rows) {
+double ha_millpond::read_time(uint index, uint ranges, ha_rows rows) {
   if (index != table->s->primary_key) return handler::read_time(index, ranges, rows);
   const double all = static_cast<double>(estimate_rows_upper_bound());
   if (all < static_cast<double>(rows)) return scan_time();

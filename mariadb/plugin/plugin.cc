@@ -1,6 +1,6 @@
 // The plugins of the library: the engine, its start and end, and its tables of information_schema.
 
-#include "handler.h"
+#include "ha_millpond.h"
 #include "deadlocks.h"
 #include "errors.h"
 #include "figures_tables.h"
@@ -32,7 +32,7 @@ std::string data_directory() { return std::string(mysql_real_data_home) + DIRECT
 namespace {
 
 handler *create_handler(handlerton *engine, TABLE_SHARE *share, MEM_ROOT *memory) {
-  return new (memory) Handler(engine, share);
+  return new (memory) ha_millpond(engine, share);
 }
 
 void log_line(void *, const char *text) { sql_print_error("Millpond: %s", text); }

@@ -1,6 +1,6 @@
 // The server's interface of a storage engine: what the engine can do, opening, locks, statements.
 
-#include "handler.h"
+#include "ha_millpond.h"
 #include "errors.h"
 #include "session.h"
 #include "settings.h"
@@ -20,7 +20,7 @@ bool locks_gaps(THD *thd) {
 
 }  // namespace
 
-ulonglong Handler::table_flags() const {
+ulonglong ha_millpond::table_flags() const {
   // The server looks for duplicates of long values and for overlapping periods itself. Where its
   // reads lock no gaps, two transactions could both find none before they insert; so it reads after
   // the insert, and one of them waits for the other one's row. The server asks when it opens the table
@@ -35,12 +35,12 @@ ulonglong Handler::table_flags() const {
          HA_CAN_SKIP_LOCKED | HA_CRASH_SAFE | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
 }
 
-ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
+ulong ha_millpond::index_flags(uint index, uint part, bool all_parts) const {
   if (open_.is_open()) return open_.table().index(index).flags.of(part, all_parts);
   return IndexFlags(table_share, index, part + 1).of(part, all_parts);
 }
 
-int Handler::open(const char *path, int, uint) {
+int ha_millpond::open(const char *path, int, uint) {
   lock_shared_ha_data();
   Table *shared = static_cast<Table *>(get_ha_share_ptr());
   int error = 0;
@@ -69,12 +69,12 @@ int Handler::open(const char *path, int, uint) {
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
-int Handler::close() {
+int ha_millpond::close() {
   open_.close();
   return 0;
 }
 
-int Handler::external_lock(THD *thd, int lock_type) {
+int ha_millpond::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
     locks_.unlock_table();
     return 0;
@@ -85,19 +85,19 @@ int Handler::external_lock(THD *thd, int lock_type) {
   return open_.error_of(millpond_txn_set_lock_wait(open_.session()->txn(), settings::locking_read_wait_ms(thd)));
 }
 
-int Handler::start_stmt(THD *thd, thr_lock_type lock_type) {
+int ha_millpond::start_stmt(THD *thd, thr_lock_type lock_type) {
   if (lock_type >= TL_FIRST_WRITE) locks_.choose_exclusive();
   return open_.use_session(thd);
 }
 
 // The server's own table locks are not used: rows are locked, and metadata locks guard tables. Here
 // the server only tells how the statement reads.
-THR_LOCK_DATA **Handler::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
+THR_LOCK_DATA **ha_millpond::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
   if (lock_type != TL_IGNORE) locks_.choose(thd, lock_type);
   return to;
 }
 
-int Handler::extra(ha_extra_function operation) {
+int ha_millpond::extra(ha_extra_function operation) {
   switch (operation) {
     case HA_EXTRA_KEYREAD: reader_.set_keyread(true); break;
     case HA_EXTRA_NO_KEYREAD: reader_.set_keyread(false); break;
@@ -109,7 +109,7 @@ int Handler::extra(ha_extra_function operation) {
   return 0;
 }
 
-int Handler::reset() {
+int ha_millpond::reset() {
   open_.end_statement();
   if (by_handler_) end_handler();
   scan_.end_statement();
@@ -123,13 +123,13 @@ int Handler::reset() {
 
 // HANDLER has closed the table. Now its metadata lock does not keep the table from being dropped, so
 // the transaction must not either. Metadata locks of its own guard all other tables that it has read.
-void Handler::end_handler() {
+void ha_millpond::end_handler() {
   by_handler_ = false;
   Session *session = Session::existing(ha_thd());
   if (session) session->release_tables();
 }
 
-bool Handler::get_error_message(int error, String *text) {
+bool ha_millpond::get_error_message(int error, String *text) {
   if (error >= OWN_ERRORS) {
     const std::string own = open_.own_error_text(error);
     text->append(own.data(), own.size());
@@ -139,17 +139,17 @@ bool Handler::get_error_message(int error, String *text) {
   return false;
 }
 
-void Handler::print_error(int error, myf flags) {
+void ha_millpond::print_error(int error, myf flags) {
   if (error < OWN_ERRORS) return handler::print_error(error, flags);
   print_own_error(error, open_.own_error_text(error).c_str(), flags);
 }
 
-int Handler::index_init(uint index, bool) {
+int ha_millpond::index_init(uint index, bool) {
   active_index = index;
   return scan_.begin(index);
 }
 
-int Handler::index_end() {
+int ha_millpond::index_end() {
   active_index = MAX_KEY;
   scan_.end();
   in_range_check_pushed_down = false;

@@ -19,9 +19,9 @@
 
 namespace millpond {
 
-class Handler final : public handler {
+class ha_millpond final : public handler {
  public:
-  Handler(handlerton *engine, TABLE_SHARE *share)
+  ha_millpond(handlerton *engine, TABLE_SHARE *share)
       : handler(engine, share),
         open_(this),
         locks_(open_),
@@ -30,7 +30,7 @@ class Handler final : public handler {
         numbers_(open_),
         writer_(open_, numbers_) {}
 
-  // What the engine can do (handler.cc).
+  // What the engine can do (ha_millpond.cc).
   ulonglong table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
@@ -43,7 +43,7 @@ class Handler final : public handler {
   uint max_supported_key_length() const override { return MAX_KEY_BYTES; }
   uint max_supported_key_part_length() const override { return 3072; }
 
-  // Opening, locks (handler.cc).
+  // Opening, locks (ha_millpond.cc).
   int open(const char *path, int mode, uint test_if_locked) override;
   int close() override;
   int external_lock(THD *thd, int lock_type) override;

@@ -7,8 +7,8 @@ namespace millpond {
 
 namespace {
 
-// Sets the first of the wanted values that is `next` or greater, and how many there are. This is how
-// the engine takes them.
+// Sets the first of the wanted values that is `next` or greater, and how many there are. This is
+// how the engine takes them.
 void choose_numbers(uint64_t next, millpond_counter *counter) {
   const uint64_t increment = counter->increment ? counter->increment : 1;
   const uint64_t offset = counter->offset > increment ? 0 : counter->offset;
@@ -46,8 +46,8 @@ uint lock_kind(bool always) {
 }  // namespace
 
 // How the statement shares the counter with others (millpond_autoinc_lock_mode). INSERT and REPLACE
-// with a list of rows take as many numbers as they have rows at once. Other statements guess, and so
-// have consecutive numbers only if nobody else takes some in between.
+// with a list of rows take as many numbers as they have rows at once. Other statements guess, and
+// so have consecutive numbers only if nobody else takes some in between.
 AutoIncrement::Lock AutoIncrement::lock() const {
   switch (thd_sql_command(open_.thd())) {
     // Nobody else has the table.
@@ -76,10 +76,10 @@ int AutoIncrement::lock_counter_for(uint64_t to) {
       millpond_counter_lock(open_.session()->txn(), open_.table().rows(), lock_kind(lock == Lock::ALWAYS)));
 }
 
-// Returns what a row that names 0 or a negative number raises the counter to. That is no number that
-// InnoDB counts from, so it counts from 0; and it rounds 0 up by the offset twice. So the counter of a
-// table that is new becomes 3, and the rows of both engines have the same numbers. An open instance
-// that has handed out no number yet counts in steps of one, from 1.
+// Returns what a row that names 0 or a negative number raises the counter to. That is no number
+// that InnoDB counts from, so it counts from 0; and it rounds 0 up by the offset twice. So the
+// counter of a table that is new becomes 3, and the rows of both engines have the same numbers. An
+// open instance that has handed out no number yet counts in steps of one, from 1.
 uint64_t AutoIncrement::counter_after_none() const {
   if (increment_ == 0) return 1;
   const uint64_t offset = offset_ > increment_ ? 0 : offset_;
@@ -144,8 +144,8 @@ int AutoIncrement::take(millpond_counter *counter) {
   if (settings::autoinc_lock_mode() != 0) {
     return millpond_counter_take_locked(txn, rows, lock_kind(lock == Lock::ALWAYS), counter);
   }
-  // No other statement takes numbers until this one ends. So the values stay in the counter, and each
-  // row that is stored raises it: a row that fails uses none.
+  // No other statement takes numbers until this one ends. So the values stay in the counter, and
+  // each row that is stored raises it: a row that fails uses none.
   int rc = millpond_counter_lock(txn, rows, MILLPOND_COUNTER_LOCK_KIND_ALWAYS);
   uint64_t present = 0;
   if (rc == MILLPOND_RC_OK) rc = next(&present);
@@ -156,8 +156,8 @@ int AutoIncrement::take(millpond_counter *counter) {
 void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                             ulonglong *reserved) {
   const ulonglong max = open_.form()->next_number_field->get_max_int_value();
-  // The server goes on behind a negative number that ON DUPLICATE KEY UPDATE has given to a row, as if
-  // it had no sign. It refuses that value itself.
+  // The server goes on behind a negative number that ON DUPLICATE KEY UPDATE has given to a row, as
+  // if it had no sign. It refuses that value itself.
   if (*first > max) {
     *reserved = 0;
     took_numbers_ = false;

@@ -14,8 +14,8 @@ class AutoIncrement {
   // Begins a change of a row. It raises the counter to nothing yet.
   void begin_row() { raised_ = raised_if_duplicate_ = 0; }
 
-  // Gives the row that is about to be inserted its number, if it names none, and sets what it raises
-  // the counter to. Returns an error number of the server, or 0.
+  // Gives the row that is about to be inserted its number, if it names none, and sets what it
+  // raises the counter to. Returns an error number of the server, or 0.
   int number_row();
 
   // Sets what the new version of a row raises the counter to.
@@ -24,10 +24,12 @@ class AutoIncrement {
   // Returns what the table's counter becomes at least when the row is stored, or 0 for none.
   uint64_t raised() const { return raised_; }
 
-  // A row was not inserted, because it is there already. `replaces`: the statement changes that one.
+  // A row was not inserted, because it is there already. `replaces`: the statement changes that
+  // one.
   int count_duplicate(bool replaces);
 
-  // Hands out values that are `offset` plus a multiple of `increment` (handler::get_auto_increment).
+  // Hands out values that are `offset` plus a multiple of `increment`
+  // (handler::get_auto_increment).
   void reserve(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *reserved);
 
   // Puts the next value of the table's counter into `next`, or makes the counter at least that.

@@ -1,6 +1,6 @@
-// Conditions that the server wants checked on index entries, before their rows are read: pushed index
-// conditions and rowid filters (RowReader checks them). And reads of many ranges, whose rows are read
-// in the order of the primary key.
+// Conditions that the server wants checked on index entries, before their rows are read: pushed
+// index conditions and rowid filters (RowReader checks them). And reads of many ranges, whose rows
+// are read in the order of the primary key.
 
 #include "ha_millpond.h"
 

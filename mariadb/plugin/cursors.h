@@ -17,8 +17,8 @@ class Cursors {
   int open(const Table *table);
   void close();
 
-  // Makes the cursor of an index the present one; MAX_KEY is the rows. A cursor is made at its first
-  // use. Returns a return code of the engine.
+  // Makes the cursor of an index the present one; MAX_KEY is the rows. A cursor is made at its
+  // first use. Returns a return code of the engine.
   int choose(uint index);
 
   // Returns the present cursor, or null.

@@ -23,8 +23,8 @@ bool locks_gaps(THD *thd) {
 ulonglong ha_millpond::table_flags() const {
   // The server looks for duplicates of long values and for overlapping periods itself. Where its
   // reads lock no gaps, two transactions could both find none before they insert; so it reads after
-  // the insert, and one of them waits for the other one's row. The server asks when it opens the table
-  // and once a statement, and keeps the answer.
+  // the insert, and one of them waits for the other one's row. The server asks when it opens the
+  // table and once a statement, and keeps the answer.
   ulonglong check = 0;
   const bool looks = !open_.is_open() || table_share->long_unique_table || table_share->period.name;
   if (looks && !locks_gaps(ha_thd())) check = HA_CHECK_UNIQUE_AFTER_WRITE;
@@ -121,8 +121,9 @@ int ha_millpond::reset() {
   return 0;
 }
 
-// HANDLER has closed the table. Now its metadata lock does not keep the table from being dropped, so
-// the transaction must not either. Metadata locks of its own guard all other tables that it has read.
+// HANDLER has closed the table. Now its metadata lock does not keep the table from being dropped,
+// so the transaction must not either. Metadata locks of its own guard all other tables that it has
+// read.
 void ha_millpond::end_handler() {
   by_handler_ = false;
   Session *session = Session::existing(ha_thd());

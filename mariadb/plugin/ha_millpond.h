@@ -1,7 +1,8 @@
 // The server's interface of a storage engine.
 //
 // The class has its parts do what the server calls:
-//   OpenTable      what the others share: table, transaction, errors, counts (InnoDB: row_prebuilt_t)
+//   OpenTable      what the others share: table, transaction, errors, counts; InnoDB has much of it
+//                  in row_prebuilt_t
 //   ReadLocks      how reads lock rows, and what the last one has locked
 //   RowReader      a row by its key, and from its bytes into the server's record
 //   Scan           where a scan stands, and how it goes on

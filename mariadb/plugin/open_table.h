@@ -1,5 +1,5 @@
-// One open instance of a table: what its reads, its changes of rows and its numbers share. It has the
-// transaction in which they run, their errors and their counts.
+// One open instance of a table: what its reads, its changes of rows and its numbers share. It has
+// the transaction in which they run, their errors and their counts.
 #pragma once
 
 #include "cursors.h"
@@ -52,18 +52,19 @@ class OpenTable {
   // Ends one after a change with this result.
   int commit_apart(int error);
 
-  // Puts the columns of a primary key, or the hidden key, where the server has them. Returns an error
-  // number of the server, or 0.
+  // Puts the columns of a primary key, or the hidden key, where the server has them. Returns an
+  // error number of the server, or 0.
   int put_primary(millpond_bytes primary, uchar *record);
-  // Puts the row of a primary key and a value into the record. Blobs of the record point into `value`.
+  // Puts the row of a primary key and a value into the record. Blobs of the record point into
+  // `value`.
   int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
 
   // Returns the server's number for a return code. A failure is counted, and its text remembered.
   int error_of(int rc) { return rc == MILLPOND_RC_OK ? 0 : error_of_failure(rc); }
   // Remembers the text of an error of the plugin's own, and returns its number.
   int own_error(int rc, const char *text);
-  // Returns the text of an error of the plugin's own. One that this instance has not seen comes from
-  // the session, or from the opening of the table, and is the thread's last one.
+  // Returns the text of an error of the plugin's own. One that this instance has not seen comes
+  // from the session, or from the opening of the table, and is the thread's last one.
   std::string own_error_text(int error) const;
 
   // Counts a row that was read or changed.
@@ -75,7 +76,8 @@ class OpenTable {
   RowCounts *counts() { return &counts_; }
   // Notes that the session's transaction has changed a row.
   void note_change(const Session::Change &change);
-  // Tells the table's statistics how many rows were changed: a large table less often, unless `always`.
+  // Tells the table's statistics how many rows were changed: a large table less often, unless
+  // `always`.
   void tell_changes(bool always);
   void end_statement();
 

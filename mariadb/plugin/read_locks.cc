@@ -6,8 +6,8 @@ namespace millpond {
 
 namespace {
 
-// Tells whether a statement (SQLCOM_...) never changes the rows that it reads, and needs no locks: it
-// only reads, or its metadata lock keeps writers out while it copies.
+// Tells whether a statement (SQLCOM_...) never changes the rows that it reads, and needs no locks:
+// it only reads, or its metadata lock keeps writers out while it copies.
 bool reads_without_locks(int command) {
   switch (command) {
     case SQLCOM_CHECKSUM:
@@ -60,8 +60,8 @@ void ReadLocks::begin_read() {
   newly_locked_ = false;
   locked_index_ = MAX_KEY;
   if (peek_ == Peek::SHOWN) peek_ = Peek::MAY;
-  // LOCK TABLES ... WRITE has said that rows are locked, whatever reads them. EXCHANGE PARTITION would
-  // wait for its own transaction then.
+  // LOCK TABLES ... WRITE has said that rows are locked, whatever reads them. EXCHANGE PARTITION
+  // would wait for its own transaction then.
   if (locks() && reads_without_locks(thd_sql_command(open_.thd()))) choose_none();
 }
 

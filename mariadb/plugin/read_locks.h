@@ -32,9 +32,9 @@ class ReadLocks {
   bool locks() const { return mode_ != MILLPOND_LOCK_NONE; }
   bool is_exclusive() const { return mode_ == MILLPOND_LOCK_EXCLUSIVE; }
 
-  // Semi-consistent reads: at READ COMMITTED an UPDATE first looks at a row that another transaction
-  // has as it was last committed, and waits for it only if it fits. The server says when it can read
-  // such a row again.
+  // Semi-consistent reads: at READ COMMITTED an UPDATE first looks at a row that another
+  // transaction has as it was last committed, and waits for it only if it fits. The server says
+  // when it can read such a row again.
   void set_semi_consistent(bool yes);
   // Returns how a cursor over the rows waits for their locks.
   uint wait_of_scan() const;
@@ -47,8 +47,8 @@ class ReadLocks {
   void begin_read();
   void end_statement() { peek_ = Peek::NEVER; }
 
-  // Notes what a read has locked: the row on which a cursor stands, a row by its key, an entry of an
-  // index. `newly`: the transaction did not have the lock before.
+  // Notes what a read has locked: the row on which a cursor stands, a row by its key, an entry of
+  // an index. `newly`: the transaction did not have the lock before.
   void note_row(const millpond_row &row);
   void note_row(millpond_bytes key, bool newly);
   void note_entry(uint index, millpond_bytes key, bool newly);

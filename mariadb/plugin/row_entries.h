@@ -1,4 +1,5 @@
-// The changes of entries that one changed row needs: of the row itself, and of its entries in indexes.
+// The changes of entries that one changed row needs: of the row itself, and of its entries in
+// indexes.
 #pragma once
 
 #include "hidden_key.h"
@@ -15,8 +16,8 @@ class RowEntries {
   RowEntries(const RowEntries &) = delete;
   RowEntries &operator=(const RowEntries &) = delete;
 
-  // Returns how many changes a row of the table has at most: one of its own and two for each index, or
-  // two and two.
+  // Returns how many changes a row of the table has at most: one of its own and two for each index,
+  // or two and two.
   static uint most(const Table &table) { return 2 * (table.indexes() + 1); }
 
   // Makes room for the changes of a row of the table. Returns false if there is no memory.

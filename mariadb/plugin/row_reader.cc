@@ -8,9 +8,9 @@
 namespace millpond {
 
 // Tells whether the read needs only the index. The server decides by the columns, and it believes
-// that an index has all columns of the primary key; those that are text have to be read. A statement
-// that may change the row locks it too; one that only keeps others from changing what it has read
-// locks the entry alone.
+// that an index has all columns of the primary key; those that are text have to be read. A
+// statement that may change the row locks it too; one that only keeps others from changing what it
+// has read locks the entry alone.
 bool RowReader::can_read_from_index() const {
   return keyread_ && !locks_.is_exclusive() && !reads_rows() &&
          open_.table().covers(index_, open_.form()->read_set);
@@ -91,15 +91,15 @@ int RowReader::put_entry(const millpond_row &entry, uchar *record) {
   return open_.put_primary(primary, record);
 }
 
-// Puts the virtual columns of an index entry into the record. If the server reads an index alone, it
-// computes no virtual columns, although the row is read.
+// Puts the virtual columns of an index entry into the record. If the server reads an index alone,
+// it computes no virtual columns, although the row is read.
 void RowReader::put_virtual(millpond_bytes key, uchar *record) {
   const Index &index = open_.table().index(index_);
   if (keyread_ && index.has_virtual) index.codec.restore(key.ptr, key.len, record);
 }
 
-// Checks what the server has pushed against an index entry: a condition and a filter of primary keys.
-// After HA_ERR_KEY_NOT_FOUND the record has columns of an unwanted entry.
+// Checks what the server has pushed against an index entry: a condition and a filter of primary
+// keys. After HA_ERR_KEY_NOT_FOUND the record has columns of an unwanted entry.
 int RowReader::check_pushed(const millpond_row &entry) {
   handler *file = open_.file();
   const bool condition = file->pushed_idx_cond && file->pushed_idx_cond_keyno == index_;

@@ -1,5 +1,5 @@
-// Reads of single rows of an open table, and how they come into records of the server: from the row, or
-// from an index entry that has all columns of the read.
+// Reads of single rows of an open table, and how they come into records of the server: from the
+// row, or from an index entry that has all columns of the read.
 #pragma once
 
 #include "open_table.h"
@@ -7,8 +7,8 @@
 
 namespace millpond {
 
-// The results are error numbers of the server, or 0. HA_ERR_KEY_NOT_FOUND: there is no row, or it does
-// not fit what was pushed, or another transaction has it and it is skipped.
+// The results are error numbers of the server, or 0. HA_ERR_KEY_NOT_FOUND: there is no row, or it
+// does not fit what was pushed, or another transaction has it and it is skipped.
 class RowReader {
  public:
   RowReader(OpenTable &open, ReadLocks &locks) : open_(open), locks_(locks) {}
@@ -35,8 +35,8 @@ class RowReader {
   // Locks the row that was shown as it was last committed, and reads it again.
   int read_peeked(uchar *record);
 
-  // A position is the server's key tuple of the primary key, or the hidden key. The first one puts that
-  // of a record into `position`.
+  // A position is the server's key tuple of the primary key, or the hidden key. The first one puts
+  // that of a record into `position`.
   void position_of(const uchar *record, uchar *position) const;
   int compare_positions(const uchar *a, const uchar *b);
 

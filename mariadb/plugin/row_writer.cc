@@ -52,8 +52,8 @@ int RowWriter::remove(const uchar *record) {
 }
 
 // Computes the virtual columns of indexes that the server has not computed: those that a statement
-// need not read. Where a replica applies a row of which the binary log has few columns, these are the
-// others.
+// need not read. Where a replica applies a row of which the binary log has few columns, these are
+// the others.
 void RowWriter::compute_virtual(const uchar *record) {
   if (!open_.table().has_virtual()) return;
   TABLE *form = open_.form();
@@ -142,8 +142,8 @@ int RowWriter::load_row() {
 
 int RowWriter::bulk_error_of(int result) { return result < 0 ? -result : open_.error_of(result); }
 
-// ALTER TABLE copies rows into a table that nobody else uses. If they are many, they are loaded. The
-// flag says that no row may be there twice; with IGNORE the second one would be left out.
+// ALTER TABLE copies rows into a table that nobody else uses. If they are many, they are loaded.
+// The flag says that no row may be there twice; with IGNORE the second one would be left out.
 void RowWriter::begin_bulk(ha_rows rows, uint flags) {
   constexpr ha_rows MANY = 1000;
   if (!(flags & HA_CREATE_UNIQUE_INDEX_BY_SORT) || rows < MANY) return;

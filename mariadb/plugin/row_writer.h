@@ -1,5 +1,5 @@
-// Changes of the rows of an open table: one call of the engine for a row with all its index entries.
-// Rows of a new table are loaded, where they are many.
+// Changes of the rows of an open table: one call of the engine for a row with all its index
+// entries. Rows of a new table are loaded, where they are many.
 #pragma once
 
 #include "auto_increment.h"

@@ -106,8 +106,9 @@ uint32_t Scan::rows_ahead() const {
   return static_cast<uint32_t>(expected_rows_ < AHEAD_MAX ? expected_rows_ + 1 : AHEAD_MAX);
 }
 
-// Tells whether a read by a whole key of a unique index finds one entry at most. A transaction that has
-// changed rows beyond its snapshot may see two: of a row of its own, and of one of the snapshot.
+// Tells whether a read by a whole key of a unique index finds one entry at most. A transaction that
+// has changed rows beyond its snapshot may see two: of a row of its own, and of one of the
+// snapshot.
 bool Scan::has_one_entry() const {
   if (locks_.locks() || reader_.reads_rows()) return true;
   const Table &table = open_.table();

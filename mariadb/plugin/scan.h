@@ -1,4 +1,5 @@
-// A scan of an open table: where it stands in an index or in the rows, and how it goes on from there.
+// A scan of an open table: where it stands in an index or in the rows, and how it goes on from
+// there.
 #pragma once
 
 #include "open_table.h"

@@ -1,7 +1,7 @@
-// The transactions of a sequence. The server keeps the state of a sequence in the one row of a table,
-// and changes the row under a mutex of its own each time that the numbers in its memory are used up. A
-// rollback must not give numbers back, and no snapshot may show an old state. So the row is read and
-// changed in transactions of their own, each for one read or one change.
+// The transactions of a sequence. The server keeps the state of a sequence in the one row of a
+// table, and changes the row under a mutex of its own each time that the numbers in its memory are
+// used up. A rollback must not give numbers back, and no snapshot may show an old state. So the row
+// is read and changed in transactions of their own, each for one read or one change.
 #pragma once
 
 #include "engine.h"

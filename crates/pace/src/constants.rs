@@ -42,11 +42,10 @@ pub(crate) const CLEANING_BEND_PART: f64 = 16.0;
 /// slice have the deadline of its middle.
 pub const CLEANING_AGE_SLICES: u64 = 64;
 // The target is more than two fifths of the capacity (`thresholds`).
-const _: () = assert!(
-    CLEANING_AGE_SLICES as f64 * 2.0 / 5.0 > CLEANING_BEND_PART
-        && CLEANING_AGE_SLICES as f64 * 2.0 / 5.0 > CLEANING_GROWTH_PART,
-    "a slice is less than what is bent, and than what the log grows between two steps"
-);
+const CLEANING_AGE_SLICES_OF_TARGET: f64 = CLEANING_AGE_SLICES as f64 * 2.0 / 5.0;
+const _: () =
+    assert!(CLEANING_AGE_SLICES_OF_TARGET > CLEANING_BEND_PART, "a slice is less than what is bent");
+const _: () = assert!(CLEANING_AGE_SLICES_OF_TARGET > CLEANING_GROWTH_PART, "and than a step's growth");
 
 /// An idle database writes its dirty pages within this time, seconds: then it recovers at once.
 pub(crate) const CLEANING_IDLE_S: f64 = 60.0;

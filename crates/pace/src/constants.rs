@@ -341,44 +341,13 @@ const _: () = assert!(
     "less than a slice is used in such a sleep"
 );
 
-// Recovery: replay, and who may complete pages beside it (decisions 0177, 0178, 0182).
-
-/// Threads that are active at a time, for each core: those that take turns at completing pages.
-pub(crate) const TURNS_ACTIVE_A_CORE: usize = 8;
-/// A thread that has not asked for a turn for so long is active no more, microseconds. Beside
-/// replay a page comes from the device in 5 to 10 milliseconds.
-pub(crate) const TURNS_IDLE_US: u64 = 100_000;
-/// A thread that has been active for so long makes room for others, microseconds.
-pub(crate) const TURNS_ACTIVE_US: u64 = 2_000_000;
-const _: () = assert!(TURNS_IDLE_US < TURNS_ACTIVE_US);
-/// The share of the cores' time that turns may take while replay runs.
-pub(crate) const TURNS_SHARE: f64 = 0.05;
-const _: () = assert!(0.0 < TURNS_SHARE && TURNS_SHARE < 0.5, "most of the time is for replay");
-/// The time that turns may take before their share counts, microseconds: the pages of two or three
-/// transactions. All times of turns are times on a core.
-pub(crate) const TURNS_STOCK_US: f64 = 300_000.0;
-/// The part of the stock that is for the first thread alone, microseconds: two thirds.
-pub(crate) const TURNS_FIRST_US: f64 = 200_000.0;
-const _: () = assert!(TURNS_FIRST_US < TURNS_STOCK_US, "others have turns at the beginning");
-/// The time by which turns may exceed their share, microseconds. A page whose changes take longer
-/// than that does not keep the others waiting for all of it.
-pub(crate) const TURNS_DEBT_US: f64 = 50_000.0;
-
-/// Threads that need pages have the device for themselves during this part of the time in which the
-/// log is read in order (decision 0180).
-pub(crate) const REPLAY_ALONE_PART: u64 = 4;
-/// The rate at which a device is assumed to read the log in order, bytes a second.
-pub(crate) const REPLAY_DEVICE_BYTES_PER_S: u64 = 1_500_000_000;
-const _: () =
-    assert!(REPLAY_DEVICE_BYTES_PER_S > LOG_REPLAY_BYTES_PER_S_GUESS, "reading is a part of replay");
-/// They have it for no longer, microseconds.
-pub(crate) const REPLAY_ALONE_US_MAX: u64 = 500_000;
+// Recovery: replay beside the callers.
 
 /// Replay begins so many steps later than the callers: the catalog and the pages of the first
 /// transactions are not read behind the many pages that replay reads at once.
 pub const REPLAY_HEAD_START_STEPS: usize = 10;
-/// The length of such a step, microseconds. If many threads need pages, the next step begins
-/// replay.
+/// The length of such a step, microseconds. If a thread waits for a permit to complete a page, the
+/// next step begins replay.
 pub const REPLAY_HEAD_START_STEP_US: u64 = 10_000;
 /// Threads that apply redo, for each core: half of them wait for pages from the device.
 pub const REPLAY_WORKERS_A_CORE: usize = 2;

@@ -21,7 +21,6 @@ pub mod helpful_log;
 pub mod history;
 pub mod innodb;
 pub mod law;
-pub mod page_turns;
 pub mod read_ahead;
 pub mod replay_progress;
 pub mod segments;

@@ -210,11 +210,6 @@ pub trait SharedBytes: Send + Sync + Debug {
 pub trait Clock: Send + Sync + Debug {
     /// Returns microseconds since some fixed time. Never goes back.
     fn now_us(&self) -> u64;
-    /// Returns how much time of the cores the calling thread has used, microseconds. A clock that
-    /// cannot tell gives the time itself.
-    fn thread_us(&self) -> u64 {
-        self.now_us()
-    }
     /// Returns seconds since 1970. For labels only.
     fn unix_seconds(&self) -> u64;
     /// Returns random bits for database ids and epochs.

@@ -354,10 +354,6 @@ impl Clock for OsClock {
         read_us(ClockId::Monotonic).saturating_sub(self.start_us)
     }
 
-    fn thread_us(&self) -> u64 {
-        read_us(ClockId::ThreadCPUTime)
-    }
-
     fn unix_seconds(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
     }

@@ -108,7 +108,7 @@ impl Pool {
         if !pin.is_behind() {
             return Ok(());
         }
-        self.hook().in_turn(&mut || self.complete(pin))
+        self.hook().with_permit(&mut || self.complete(pin))
     }
 
     /// Completes a page if it is behind. Its redo is read without the latch, for a copy of the
@@ -273,7 +273,7 @@ impl Pool {
                 match self.arrival(page, bytes).and_then(|arrival| match arrival {
                     Arrival::AsRead => Ok(()),
                     Arrival::Behind => {
-                        self.hook().in_turn(&mut || self.hook().catch_up(page, bytes).map(drop))
+                        self.hook().with_permit(&mut || self.hook().catch_up(page, bytes).map(drop))
                     }
                 }) {
                     Ok(()) => {}

@@ -34,9 +34,9 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
     fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
         Ok(None)
     }
-    /// Does `work`, which calls [`ReadHook::catch_up`], when it is this thread's turn. Called with
-    /// no latch held.
-    fn in_turn(&self, work: &mut dyn FnMut() -> Result) -> Result {
+    /// Does `work`, which calls [`ReadHook::catch_up`], once this thread may. Called with no latch
+    /// held.
+    fn with_permit(&self, work: &mut dyn FnMut() -> Result) -> Result {
         work()
     }
     /// Whether the page may lack redo, or replay may be about to read it.

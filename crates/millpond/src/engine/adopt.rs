@@ -15,7 +15,6 @@ use crate::flush::doublewrite::{Doublewrite, PageCopies, RestorePlan};
 use crate::flush::restore::{LogBounds, PageRedo};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_of};
-use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::log::unsynced::UnsyncedBlocks;
@@ -135,9 +134,7 @@ fn plan_restore(
 ) -> Result<(RestorePlan, bool)> {
     let buffers = Mutex::default();
     let (epochs, from) = (&root.epochs[..], root.checkpoint);
-    let copy = LogCopy::default();
-    let log =
-        LogOfLastRun { segments, epochs, from, copy: &copy, pages_path: pages.path(), buffers: &buffers };
+    let log = LogOfLastRun { segments, epochs, from, pages_path: pages.path(), buffers: &buffers };
     let mut is_listed = true;
     let redo = |page| {
         let Some(last) = tail.pages.last(page) else {

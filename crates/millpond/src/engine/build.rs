@@ -61,9 +61,9 @@ pub(super) fn build(
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log = Log::new(context, log_options, start, segments, roster.unparker(Worker::Log));
     let log = Arc::new(log.with_unsynced(unlatched, &paths.dir));
-    let (table_bytes, pool_bytes) = (tail.pages.bytes(), opening.pool_bytes());
+    let table_bytes = tail.pages.bytes();
     let (epochs, from, end, table) = (&root.epochs[..], root.checkpoint, tail.end, tail.pages);
-    let last = LastRun { epochs, from, end, table, may_be_torn, pool_bytes };
+    let last = LastRun { epochs, from, end, table, may_be_torn };
     let pending = Pending::new(&log, last, paths.pages.clone(), &vfs.clock);
     let hook = RedoHook::new(&pending, stale);
     let store = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
@@ -72,7 +72,7 @@ pub(super) fn build(
     // What the first pass had in memory, and what replay is going to have.
     let redo_bytes = tail.end.since(root.checkpoint);
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
-    let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes + pending.copy_bytes();
+    let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
     let recovered = rebuild.finish(history);
     let limits = history_limits(opening, &roster);
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));

@@ -8,7 +8,6 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::recover::apply::{Replay, replay};
 use crate::recover::on_demand::pending::Pending;
-use crate::role::spawn_engine;
 use crate::store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +129,7 @@ impl Replaying {
     pub(super) fn replay(self: &Arc<Self>, task: &ReplayTask) -> Result {
         let begun_us = self.parts.clock.now_us();
         let (from, end) = (self.parts.checkpointer.replayed_lsn(), task.pending.end);
-        let (told, pending) = (Arc::clone(self), Arc::clone(&task.pending));
+        let told = Arc::clone(self);
         let (redo_bytes, usual_bytes_per_s) = (end.since(from), task.rate);
         let job = Replay {
             pool: Arc::clone(&self.parts.store.pool),
@@ -140,7 +139,6 @@ impl Replaying {
             stop: Arc::clone(&self.stop),
             reached: Box::new(move |lsn| {
                 told.parts.checkpointer.replayed_to(lsn);
-                pending.replayed_to(lsn);
                 let left_bytes = end.since(lsn.min(end));
                 told.parts.store.metrics.set(M::RecoveryLeftBytes, left_bytes);
                 told.progress.tell_replay(|| ReplayView {
@@ -155,10 +153,7 @@ impl Replaying {
             0 => (self.parts.clock.cores() as usize * REPLAY_WORKERS_A_CORE).min(REPLAY_WORKERS_MAX),
             some => some,
         };
-        task.pending.replay_runs(true);
-        let replayed = if from < end { replay(job, workers) } else { Ok(true) };
-        task.pending.replay_runs(false);
-        if !replayed? {
+        if from < end && !replay(job, workers)? {
             return Ok(());
         }
         task.pending.all_done();
@@ -183,25 +178,12 @@ impl Replaying {
     /// The thread of replay. A page that cannot be read may be readable later. Damage stays, and
     /// poisons: without the page the checkpoint could never move again.
     pub(super) fn run_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
-        if task.pending.from == task.pending.end {
-            return self.replay_again(task, parker);
-        }
-        let pending = Arc::clone(&task.pending);
-        // Without it pages get their redo more slowly.
-        let copying = spawn_engine("millpond-copy", move || pending.copy_log());
-        if copying.is_err() {
-            task.pending.end_copying();
-        }
-        let step = Duration::from_micros(REPLAY_HEAD_START_STEP_US);
-        let ended = |_| parker.park_for(step) || task.pending.is_crowded();
-        if !(0..REPLAY_HEAD_START_STEPS).any(ended) {
-            parker.park_for(task.pending.head_start());
+        if task.pending.from < task.pending.end {
+            let (step, mut steps) =
+                (Duration::from_micros(REPLAY_HEAD_START_STEP_US), 0..REPLAY_HEAD_START_STEPS);
+            while steps.next().is_some() && !parker.park_for(step) && !task.pending.is_crowded() {}
         }
         self.replay_again(task, parker);
-        task.pending.end_copying();
-        if let Ok(copying) = copying {
-            copying.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }
     }
 
     /// Replays until it has succeeded, or cannot.

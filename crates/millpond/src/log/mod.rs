@@ -11,7 +11,7 @@
 //! not synced, and `outlive` copies these commits into it. `block` and `group` are the formats, and
 //! `stamp` makes the headers of blocks. `reader` scans the log after a crash and decides where it
 //! ends; `held` has the blocks of the scan, which are valid by the rule of `epochs`, and `source`
-//! reads them, with a thread of `ahead` or from the `copy` in memory.
+//! reads them, perhaps with a thread of `ahead`.
 
 mod ahead;
 pub(crate) mod block;
@@ -19,7 +19,6 @@ mod buffer;
 mod commit;
 mod committers;
 pub(crate) mod completed;
-pub(crate) mod copy;
 mod deadlines;
 mod epochs;
 mod flush_state;

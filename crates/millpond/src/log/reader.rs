@@ -10,7 +10,6 @@
 //! never a guess.
 
 use super::block::{BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block};
-use super::copy::LogCopy;
 use super::epochs::BlockRule;
 pub(crate) use super::epochs::EpochStart;
 use super::group::{self, GROUP_HEADER_BYTES};
@@ -70,17 +69,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// A scanner for a caller that looks at single groups, mostly each before the last one, by
-    /// [`Scanner::seek`]. None of them lies below `from`, and none is of this run. `copy` may have
-    /// them. `buffer` is the memory of another such scanner that is done.
+    /// [`Scanner::seek`]. None of them lies below `from`, and none is of this run. `buffer` is
+    /// the memory of another such scanner that is done.
     pub(crate) fn backwards(
         segments: &'a Segments,
         epochs: &'a [EpochStart],
         from: Lsn,
-        copy: &'a LogCopy,
         buffer: Option<AlignedBuf>,
     ) -> Scanner<'a> {
         let rule = BlockRule::new(segments.shape().db_id, epochs);
-        let source = BlockSource::backwards(segments, copy);
+        let source = BlockSource::backwards(segments);
         Self::of(HeldBlocks::backwards(source, rule, block_of(from), buffer), from)
     }
 

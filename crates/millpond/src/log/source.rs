@@ -1,9 +1,7 @@
-//! [`BlockSource`]: where a scan gets blocks: from the segments, from a copy in memory, or from a
-//! thread that reads ahead.
+//! [`BlockSource`]: where a scan gets blocks: from the segments, or from a thread that reads ahead.
 
 use super::ahead::{ReadAhead, ReadRange};
 use super::block::BLOCK_BYTES;
-use super::copy::LogCopy;
 use super::segment::{Segment, Segments};
 use crate::error::{Error, Result};
 use base::aligned::AlignedBuf;
@@ -21,9 +19,8 @@ pub(super) struct BlockSource<'a> {
     segments: &'a Segments,
     /// The segment that was read last.
     segment: Option<Arc<Segment>>,
-    /// Blocks that need not be read. Without them reads go through the page cache: most of what one
-    /// fetches is needed by the next.
-    copy: Option<&'a LogCopy>,
+    /// Reads go through the page cache: most of what one fetches is needed by the next.
+    is_cached: bool,
     ahead: Option<ReadAhead>,
     /// Blocks that one read fetches.
     read_blocks: u64,
@@ -32,18 +29,18 @@ pub(super) struct BlockSource<'a> {
 impl<'a> BlockSource<'a> {
     /// A source for a reader that goes forward.
     pub(super) fn forward(segments: &'a Segments) -> BlockSource<'a> {
-        Self::new(segments, None, READ_BLOCKS)
+        Self::new(segments, false, READ_BLOCKS)
     }
 
-    /// A source for a reader that goes backwards. `copy` may have some blocks.
-    pub(super) fn backwards(segments: &'a Segments, copy: &'a LogCopy) -> BlockSource<'a> {
-        Self::new(segments, Some(copy), READ_BLOCKS_BACKWARDS)
+    /// A source for a reader that goes backwards.
+    pub(super) fn backwards(segments: &'a Segments) -> BlockSource<'a> {
+        Self::new(segments, true, READ_BLOCKS_BACKWARDS)
     }
 
-    fn new(segments: &'a Segments, copy: Option<&'a LogCopy>, read_blocks: u64) -> BlockSource<'a> {
+    fn new(segments: &'a Segments, is_cached: bool, read_blocks: u64) -> BlockSource<'a> {
         // A read never goes beyond its segment.
         let read_blocks = read_blocks.min(segments.shape().blocks);
-        BlockSource { segments, segment: None, copy, ahead: None, read_blocks }
+        BlockSource { segments, segment: None, is_cached, ahead: None, read_blocks }
     }
 
     /// The segments that are read.
@@ -104,9 +101,6 @@ impl<'a> BlockSource<'a> {
         let before = at - held.len();
         buffer.copy_within(held, before);
         let bytes = &mut buffer[at..][..len];
-        if self.copy.is_some_and(|copy| copy.read(block, bytes)) {
-            return Ok(true);
-        }
         let Some(range) = self.range(block) else { return Ok(false) };
         range.read(bytes).map_err(|e| Error::io("read", &range.segment.path, e))?;
         Ok(true)
@@ -122,9 +116,9 @@ impl<'a> BlockSource<'a> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
-            self.segment = match self.copy {
-                Some(_) => self.segments.find_cached(number),
-                None => self.segments.find(number),
+            self.segment = match self.is_cached {
+                true => self.segments.find_cached(number),
+                false => self.segments.find(number),
             };
         }
         let segment = self.segment.as_ref()?;

@@ -3,7 +3,6 @@
 //! that makes the page anew.
 
 use crate::error::{Error, Result};
-use crate::log::copy::LogCopy;
 use crate::log::group::{PREV_MASK, Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
@@ -27,8 +26,6 @@ pub(crate) struct LogOfLastRun<'a> {
     pub(crate) epochs: &'a [EpochStart],
     /// No page lacks redo from below.
     pub(crate) from: Lsn,
-    /// What of it is in memory.
-    pub(crate) copy: &'a LogCopy,
     /// The `pages` file, for errors.
     pub(crate) pages_path: &'a Path,
     /// Memory for readers. Without it each chain would begin with some hundred KiB of zeros.
@@ -178,7 +175,7 @@ impl LogOfLastRun<'_> {
 
     fn reader(&self) -> ChainReader<'_> {
         let buffer = self.buffers.lock().pop();
-        let scanner = Scanner::backwards(self.segments, self.epochs, self.from, self.copy, buffer);
+        let scanner = Scanner::backwards(self.segments, self.epochs, self.from, buffer);
         ChainReader { scanner, buffers: self.buffers }
     }
 

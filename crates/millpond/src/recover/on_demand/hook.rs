@@ -98,8 +98,8 @@ impl ReadHook for RedoHook {
         Ok((!planted(Bug::RedoNotDirty)).then_some(first))
     }
 
-    fn in_turn(&self, work: &mut dyn FnMut() -> Result) -> Result {
-        self.pending.in_turn(work)
+    fn with_permit(&self, work: &mut dyn FnMut() -> Result) -> Result {
+        self.pending.with_permit(work)
     }
 
     fn is_pending(&self, page: PageNo) -> bool {

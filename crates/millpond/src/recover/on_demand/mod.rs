@@ -5,15 +5,12 @@
 //! [`pending`] is the list of these pages while the database is open, and completes one. [`chain`]
 //! finds the redo of one page, from its last change back. [`hook`] is what the buffer pool asks
 //! about a page that it has read; when all redo is applied it costs one look at an atomic. Threads
-//! that complete pages take [`turns`]. [`log_copying`] copies the log into memory for them while
-//! [`log_use`] says that they need it.
+//! that complete pages have [`permits`].
 //!
 //! Replay ([`super::apply`]) works on the same list from the other side.
 
 pub(crate) mod chain;
 pub(crate) mod hook;
-mod log_copying;
-mod log_use;
 pub(crate) mod pending;
+mod permits;
 pub(crate) mod redo_table;
-mod turns;

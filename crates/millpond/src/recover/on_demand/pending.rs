@@ -8,25 +8,21 @@
 //! is dirty first and leaves the table then (INV-29).
 
 use super::chain::{Chain, Followed, LogOfLastRun};
-use super::log_use::{LogUse, copy_bytes_most};
+use super::permits::Permits;
 use super::redo_table::RedoTable;
-use super::turns::Turns;
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::log::copy::LogCopy;
 use crate::log::reader::EpochStart;
 use base::aligned::AlignedBuf;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
-use pace::page_turns::alone_us;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use vfs::Clock;
 
-/// What the last run left, and room in memory for a copy of its log.
+/// What the last run left.
 #[derive(Debug)]
 pub(crate) struct LastRun<'a> {
     pub(crate) epochs: &'a [EpochStart],
@@ -38,7 +34,6 @@ pub(crate) struct LastRun<'a> {
     pub(crate) table: RedoTable,
     /// They were written without copies.
     pub(crate) may_be_torn: bool,
-    pub(crate) pool_bytes: u64,
 }
 
 /// The pages that lack redo.
@@ -56,12 +51,7 @@ pub(crate) struct Pending {
     pages: Mutex<PendingPages>,
     /// All redo has been applied. Then nobody asks for the mutex of `pages` any more.
     is_over: AtomicBool,
-    turns: Turns,
-    pub(super) log_use: LogUse,
-    /// What of the log is in memory.
-    pub(super) copy: LogCopy,
-    /// How much of it may be, bytes.
-    pub(super) copy_bytes_most: u64,
+    permits: Permits,
     /// Memory of readers of the log that are done.
     buffers: Mutex<Vec<AlignedBuf>>,
 }
@@ -90,10 +80,7 @@ impl Pending {
             may_be_torn: last.may_be_torn,
             pages: Mutex::new(PendingPages { table: last.table, in_replay: Vec::new() }),
             is_over: AtomicBool::new(false),
-            turns: Turns::new(clock),
-            log_use: LogUse::default(),
-            copy: LogCopy::default(),
-            copy_bytes_most: copy_bytes_most(clock.memory_bytes(), last.pool_bytes),
+            permits: Permits::new(clock.cores()),
             buffers: Mutex::default(),
         })
     }
@@ -165,27 +152,17 @@ impl Pending {
         self.pages.lock().table = RedoTable::default();
         self.is_over.store(true, Ordering::Release);
         self.buffers.lock().clear();
-        self.copy.forget_below(Lsn::MAX);
         self.log.segments().forget_cached();
     }
 
-    /// Completes a page by `work` when it is the calling thread's turn.
-    pub(super) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.log_use.begin() && self.alone().is_zero() {
-            self.log_use.end_alone();
-        }
-        self.turns.take(work)
+    /// Completes a page by `work`, which is done with a permit.
+    pub(super) fn with_permit<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.permits.with(work)
     }
 
-    /// Returns for how long those who need pages have the device for themselves.
-    pub(super) fn alone(&self) -> Duration {
-        let redo_bytes = self.end.since(self.from);
-        Duration::from_micros(alone_us(redo_bytes, self.turns.threads(), self.turns.cores()))
-    }
-
-    /// Says that replay runs, or that it does not run now.
-    pub(crate) fn replay_runs(&self, runs: bool) {
-        self.turns.limit(runs);
+    /// Whether more threads need pages than may complete them at a time.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.permits.are_awaited()
     }
 
     fn log_of_last_run(&self) -> LogOfLastRun<'_> {
@@ -193,7 +170,6 @@ impl Pending {
             segments: self.log.segments(),
             epochs: &self.epochs,
             from: self.from,
-            copy: &self.copy,
             pages_path: &self.pages_path,
             buffers: &self.buffers,
         }
@@ -237,7 +213,6 @@ impl Pending {
 pub(in super::super) mod tests {
     use super::*;
     use crate::log::tests::{LogDir, start};
-    use base::sync::atomic::{AtomicUsize, Ordering};
     use vfs::mem::ManualClock;
 
     pub(in super::super::super) fn pending(
@@ -250,24 +225,9 @@ pub(in super::super) mod tests {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
         let (from, end, mut table) = (Lsn::ZERO, Lsn(redo_bytes), RedoTable::default());
         lacking.iter().for_each(|(page, lsn)| table.note(*page, *lsn));
-        let last = LastRun { epochs: &[], from, end, table, may_be_torn: false, pool_bytes: 1 << 20 };
+        let last = LastRun { epochs: &[], from, end, table, may_be_torn: false };
         let pending = Pending::new(&log, last, path, &clock);
         (dir, pending)
-    }
-
-    /// The first page may be needed long after replay has begun.
-    #[test]
-    fn turns_are_limited_while_replay_runs() {
-        let (_dir, pending) = pending("turns-beside-replay", 1 << 20, &[]);
-        assert!(pending.head_start().is_zero(), "nobody needs the log yet");
-        pending.replay_runs(true);
-        assert!(pending.in_turn(|| pending.turns.is_limited()));
-        assert!(!pending.head_start().is_zero(), "it was needed before replay began");
-        assert!(!pending.is_crowded());
-        pending.end_copying();
-        assert!(pending.in_turn(|| pending.turns.is_limited()));
-        pending.replay_runs(false);
-        assert!(!pending.turns.is_limited());
     }
 
     #[test]
@@ -283,38 +243,5 @@ pub(in super::super) mod tests {
         assert_eq!((pending.last(PageNo(3)), pending.is_pending(PageNo(3))), (None, false));
         pending.done(PageNo(3));
         drop(locked);
-    }
-
-    /// A single transaction has the device for itself; many together would only lose the time.
-    #[test]
-    fn many_threads_do_not_keep_replay_waiting() {
-        let (_dir, pending) = pending("many-threads", 1 << 30, &[]);
-        let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let (pending, inside, ended) =
-                    (Arc::clone(&pending), Arc::clone(&inside), Arc::clone(&ended));
-                let stay = move || {
-                    inside.fetch_add(1, Ordering::AcqRel);
-                    while ended.load(Ordering::Acquire) == 0 {
-                        std::thread::yield_now();
-                    }
-                };
-                base::sync::spawn("caller", move || pending.in_turn(stay)).unwrap()
-            })
-            .collect();
-        let reading = Arc::clone(&pending);
-        let reading = base::sync::spawn("copy", move || reading.copy_log()).unwrap();
-        while pending.turns.threads() < 4 {
-            std::thread::yield_now();
-        }
-        assert!(pending.head_start().is_zero() && pending.is_crowded());
-        // One more is seen by who waits to read the log.
-        let last = Arc::clone(&pending);
-        let last = base::sync::spawn("last", move || last.in_turn(|| ())).unwrap();
-        reading.join().unwrap();
-        ended.store(1, Ordering::Release);
-        threads.into_iter().chain([last]).for_each(|thread| thread.join().unwrap());
-        assert!(pending.turns.threads() == 0 && inside.load(Ordering::Acquire) == 4);
     }
 }

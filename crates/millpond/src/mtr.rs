@@ -30,8 +30,8 @@ const _: () = assert!(MTR_REDO_BYTES_MAX <= CREDIT_BYTES);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// Pages that a mini-transaction latches at most (Tr1), unless it says otherwise at its beginning.
-const LATCHED_MAX: usize = 4;
+/// Pages that a mini-transaction latches at most (Tr1).
+pub(crate) const LATCHED_MAX: usize = 4;
 
 struct HeldPage<'s> {
     page: PageWrite<'s>,
@@ -49,8 +49,6 @@ pub(crate) struct Mtr<'s> {
     /// Room in the log for the redo. `None` once it is used.
     credit: Option<Credit<'s>>,
     dirty: bool,
-    /// So many pages it latches at most.
-    latched_max: usize,
 }
 
 thread_local! {
@@ -82,20 +80,14 @@ pub fn redo_bytes_of_thread() -> u64 {
 impl<'s> Mtr<'s> {
     /// Begins an empty mini-transaction. Waits for room in the log. REQUIRES: no latch is held.
     pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Result<Mtr<'s>> {
-        Mtr::begin_with(log, pool, LATCHED_MAX)
-    }
-
-    /// As [`Mtr::begin`], for a mini-transaction that latches up to `latched_max` pages. REQUIRES:
-    /// the pool has many more frames than that.
-    pub(crate) fn begin_with(log: &'s Log, pool: &'s Pool, latched_max: usize) -> Result<Mtr<'s>> {
-        Ok(Mtr::on(log.credit()?, log, pool, latched_max))
+        Ok(Mtr::on(log.credit()?, log, pool))
     }
 
     /// As [`Mtr::begin`], for a caller that holds latches. `None`: the log has no room now. The
     /// caller then releases its latches, calls [`Log::await_credit`], and looks at its pages again.
     #[inline]
     pub(crate) fn try_begin(log: &'s Log, pool: &'s Pool) -> Option<Mtr<'s>> {
-        Some(Mtr::on(log.try_credit()?, log, pool, LATCHED_MAX))
+        Some(Mtr::on(log.try_credit()?, log, pool))
     }
 
     /// Begins with a page that was just allocated, zeroed. REQUIRES: no latch is held.
@@ -122,19 +114,19 @@ impl<'s> Mtr<'s> {
 
     // Inlined, so that it is made where it is used: a move copies 200 bytes.
     #[inline(always)]
-    fn on(credit: Credit<'s>, log: &'s Log, pool: &'s Pool, latched_max: usize) -> Mtr<'s> {
+    fn on(credit: Credit<'s>, log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
         let mut redo = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut redo);
-        Mtr { log, pool, pages: SmallVec::new(), redo, credit: Some(credit), dirty: false, latched_max }
+        Mtr { log, pool, pages: SmallVec::new(), redo, credit: Some(credit), dirty: false }
     }
 
     /// Adds a latched page.
     pub(crate) fn add(&mut self, page: PageWrite<'s>) -> Slot {
         base::verify!(self.find(page.page_no()).is_none(), "{:?} is latched twice", page.page_no());
         base::verify!(
-            self.pages.len() < self.latched_max,
+            self.pages.len() < LATCHED_MAX,
             "a mini-transaction latches more than {} pages",
-            self.latched_max
+            LATCHED_MAX
         );
         // The header names the page, unless the page is new or redo has yet to make it.
         base::verify!(

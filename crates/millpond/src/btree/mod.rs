@@ -3,7 +3,7 @@
 //! Rules of every file here:
 //!
 //! 1. Latches are taken from the root down and from left to right, the space map last, never more
-//!    than four, or nine to free a replaced long value (Tr1).
+//!    than four (Tr1).
 //! 2. A thread that holds a latch waits for nothing but another latch in that order. For a page
 //!    that is not in memory, a frame, a page number or log room, it first releases all latches.
 //!    Then it fetches or reserves, and the descent starts again.

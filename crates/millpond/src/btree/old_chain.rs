@@ -13,7 +13,7 @@ use base::{PageNo, TreeId};
 
 use crate::buffer::{FetchHint, PageImages};
 use crate::error::{Error, Result};
-use crate::mtr::Mtr;
+use crate::mtr::{LATCHED_MAX, Mtr};
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow, pages_for};
 use crate::planted::{Bug, planted};
@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 /// The most pages that one mini-transaction frees.
 const FREED_AT_ONCE: usize = 1024;
 /// The most pages of the map that one mini-transaction latches, in ascending order: no other thread
-/// latches two of them in another order. In a small pool fewer, one for so many frames.
-const MAPS_AT_ONCE: usize = 8;
+/// latches two of them in another order. With a page of the chain they are as many pages as a
+/// mini-transaction may latch. In a small pool fewer, one for so many frames.
+const MAPS_AT_ONCE: usize = LATCHED_MAX - 1;
 const FRAMES_PER_MAP: usize = 32;
 /// Bytes of redo of one mini-transaction, and bytes for each page if all are in different extents.
 const STEP_REDO: u64 = 64;
@@ -102,7 +103,7 @@ impl OldChain {
         };
         let maps = places.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
         let maps = maps.collect::<Result<Vec<_>>>()?;
-        let mut mtr = Mtr::begin_with(&store.log, &store.pool, 1 + MAPS_AT_ONCE)?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool)?;
         let cut = cut.map(|(pin, names)| (mtr.add(pin.write()), names));
         let maps: Vec<_> = maps.into_iter().map(|(map, pages)| (map.latch(&mut mtr), pages)).collect();
         for (map, pages) in &maps {

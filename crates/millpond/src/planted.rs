@@ -83,7 +83,7 @@ pub enum Bug {
     /// A bulk load commits while a batch of its pages is still being written.
     LoadNotAwaited,
     /// A history batch contains commits on both sides of a snapshot.
-    SealedAcross,
+    BatchedAcross,
     /// The memory of undo is freed before the undo is in the files.
     ForgottenEarly,
     /// A history batch that a checkpoint lists is not synced.
@@ -213,7 +213,7 @@ impl Bug {
         Bug::PurgedLoggedEarly,
         Bug::LoadNotSynced,
         Bug::LoadNotAwaited,
-        Bug::SealedAcross,
+        Bug::BatchedAcross,
         Bug::ForgottenEarly,
         Bug::HistoryNotSynced,
         Bug::ExpiryUnseen,

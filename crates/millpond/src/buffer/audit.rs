@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::probe::PageProbe;
 use crate::error::{Error, Result};
 use crate::page::header;
-use crate::page_file::unseal;
+use crate::page_file::check_image;
 
 /// In a pool of so many frames at most all pages are compared.
 const ALL_FRAMES: usize = 256;
@@ -44,7 +44,7 @@ fn audit_frame(pool: &Pool, index: u32, image: &mut AlignedBuf) -> Result {
         return Ok(());
     }
     let blank = header::is_blank(image);
-    if !blank && unseal(image, page).is_err() {
+    if !blank && check_image(image, page).is_err() {
         return Ok(());
     }
     let (has, after) = (header::lsn(image), clean_lsn(pool, pin.frame()));

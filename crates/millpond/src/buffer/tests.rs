@@ -8,7 +8,7 @@ mod resize;
 use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage, fetch_many};
 use crate::error::{Error, Poison};
 use crate::page::header;
-use crate::page_file::{PageFile, seal};
+use crate::page_file::{PageFile, set_checksum};
 use base::codec::fixed::{get_u64, set_u64};
 use base::prng::Prng;
 use base::sync::{JoinHandle, Parker, spawn, spin};
@@ -83,7 +83,7 @@ fn change(pool: &Pool, page: u32, lsn: impl FnOnce() -> u64) {
 fn clean(pool: &Pool, file: &TestFile, page: PageNo) -> bool {
     let mut copy = vec![0; PAGE];
     let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { return false };
-    seal(&mut copy, page);
+    set_checksum(&mut copy, page);
     file.put(page, copy);
     pool.flushed(vec![ticket]);
     true

@@ -181,7 +181,7 @@ const BEYOND: &[Bug] = &[
     Bug::ReplayedEarly,
     Bug::RangesIgnored,
     Bug::GapsFree,
-    Bug::SealedAcross,
+    Bug::BatchedAcross,
     Bug::ForgottenEarly,
     Bug::HistoryNotSynced,
     Bug::ExpiryUnseen,

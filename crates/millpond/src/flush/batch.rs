@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::options::Options;
-use crate::page_file::{PageFile, seal};
+use crate::page_file::{PageFile, set_checksum};
 use crate::planted::{Bug, planted};
 use crate::role;
 use base::sync::Mutex;
@@ -177,7 +177,7 @@ impl Flusher {
         Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
-    /// Copies pages into an area, sealed. Leaves out those that another thread is changing now.
+    /// Copies pages into an area, as images. Leaves out those that another thread is changing now.
     /// Returns the tickets of the copies and the highest LSN on them.
     fn copy(&self, wanted: &BTreeSet<PageNo>, area: &mut TakenArea<'_>) -> (Vec<FlushTicket>, Lsn) {
         let page_bytes = self.pool.page_bytes();
@@ -188,7 +188,7 @@ impl Flusher {
                 self.metrics.add(M::CleanerLatchMisses, 1);
                 continue;
             };
-            newest = newest.max(seal(copy, page));
+            newest = newest.max(set_checksum(copy, page));
             tickets.push(ticket);
         }
         (tickets, newest)
@@ -213,7 +213,7 @@ impl Flusher {
         let mut newest = Lsn::ZERO;
         base::check!(pages.len() * page_bytes == images.len(), "{} pages have other images", pages.len());
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
-            newest = newest.max(seal(image, *page));
+            newest = newest.max(set_checksum(image, *page));
         }
         let area = self.areas.take();
         let written = self

@@ -15,7 +15,7 @@
 use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
 use crate::error::{Error, Result};
 use crate::page::header;
-use crate::page_file::{PageFile, read_images, unseal, unseal_any};
+use crate::page_file::{PageFile, check_any_image, check_image, read_images};
 use crate::planted::{Bug, planted};
 use crate::role;
 use base::aligned::AlignedBuf;
@@ -171,7 +171,7 @@ impl Doublewrite {
         self.files.truncate(1);
     }
 
-    /// Makes sealed page images durable in an area, while `waiting` callers wait. REQUIRES: the
+    /// Makes page images durable in an area, while `waiting` callers wait. REQUIRES: the
     /// in-place writes of the batch that used the area before are synced.
     pub(super) fn protect(&self, area: usize, images: &[u8], waiting: u64) -> Result {
         let AreasFile { path, file, slots } = &self.files[0];
@@ -202,7 +202,7 @@ impl Doublewrite {
                 // A slot that cannot be read is most likely not needed. If it is, recovery finds a
                 // damaged page without a copy.
                 let Ok(image) = image else { return Ok(()) };
-                if let Ok((page, lsn)) = unseal_any(image) {
+                if let Ok((page, lsn)) = check_any_image(image) {
                     let copy = (lsn, CopyAt { file: at, offset: slots[n] });
                     let kept = newest.entry(page).or_insert(copy);
                     *kept = copy.max(*kept);
@@ -235,7 +235,7 @@ impl Doublewrite {
         pages.read_each(&places, |n, image| {
             let (page, (lsn, at)) = copies[n];
             let place = match image {
-                Ok(image) => match unseal(image, page) {
+                Ok(image) => match check_image(image, page) {
                     Ok(()) => PageInPlace::Whole(header::lsn(image)),
                     Err(_) => PageInPlace::Damaged,
                 },

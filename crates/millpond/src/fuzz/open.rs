@@ -154,7 +154,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
             let end = (at + new.len()).min(bytes.len());
             bytes[at..end].copy_from_slice(&new[..end - at]);
             if kind == 1 {
-                seal(path, bytes, at);
+                fix_checksum(path, bytes, at);
             }
         }
         // The same for a field near the start of a block, where headers are.
@@ -165,7 +165,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
             if let Some(field) = bytes.get_mut(at..at + new.len()) {
                 field.copy_from_slice(new);
                 if kind == 3 {
-                    seal(path, bytes, at);
+                    fix_checksum(path, bytes, at);
                 }
             }
         }
@@ -193,7 +193,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
 }
 
 /// Corrects the checksum that covers byte `at`, for any kind of file.
-fn seal(path: &Path, bytes: &mut [u8], at: usize) {
+fn fix_checksum(path: &Path, bytes: &mut [u8], at: usize) {
     let from = at / BLOCK_BYTES * BLOCK_BYTES;
     let Some(block) = bytes.get_mut(from..from + BLOCK_BYTES) else { return };
     let is = |name: &str| path.ends_with(name);
@@ -201,7 +201,7 @@ fn seal(path: &Path, bytes: &mut [u8], at: usize) {
         let sum = crc::crc32c(&block[..BLOCK_BYTES - 4]);
         set_u32(block, BLOCK_BYTES - 4, sum);
     } else if is("pages") || (is("areas") && from > 0) {
-        page_file::seal(block, header::page_no(block));
+        page_file::set_checksum(block, header::page_no(block));
     } else if is("LOCK") {
         let sum = crc::crc32c(&block[..24]);
         set_u32(block, 24, sum);

@@ -5,7 +5,7 @@ use crate::page::node::{Inner, Leaf};
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow};
 use crate::page::{PAGE_SIZES, header, map, owners, verify};
-use crate::page_file::{seal, unseal};
+use crate::page_file::{check_image, set_checksum};
 use base::PageNo;
 
 /// The first byte chooses the page size. The next bytes are the page, padded with zeros. The rest
@@ -16,7 +16,7 @@ pub fn fuzz_page(data: &[u8]) {
     let (image, mut ops) = data.split_at(data.len().min(size));
     let mut page = image.to_vec();
     page.resize(size, 0);
-    let _ = unseal(&mut page.clone(), PageNo(1));
+    let _ = check_image(&mut page.clone(), PageNo(1));
     let _ = (header::is_blank(&page), verify::problems(&page));
     if verify::quick(&page).is_err() {
         return;
@@ -34,8 +34,8 @@ pub fn fuzz_page(data: &[u8]) {
         read_all(&page);
     }
     let mut encoded = page.clone();
-    seal(&mut encoded, header::page_no(&page));
-    assert_eq!(unseal(&mut encoded, header::page_no(&page)), Ok(()));
+    set_checksum(&mut encoded, header::page_no(&page));
+    assert_eq!(check_image(&mut encoded, header::page_no(&page)), Ok(()));
 }
 
 fn read_all(page: &[u8]) {

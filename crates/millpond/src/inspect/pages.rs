@@ -8,7 +8,7 @@ use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::{self, EXTENT_PAGES, SHARED, extents_per_map, page_of_group};
 use crate::page::owners;
 use crate::page::{Damage, verify};
-use crate::page_file::{PageFile, unseal};
+use crate::page_file::{PageFile, check_image};
 use crate::space::FILE_MAGIC;
 use base::aligned::AlignedBuf;
 use base::codec::{Reader, Truncated};
@@ -66,7 +66,7 @@ impl PagesFile {
         if header::is_blank(&bytes) {
             return Ok(PageImage::Blank);
         }
-        let image = unseal(&mut bytes, no);
+        let image = check_image(&mut bytes, no);
         let structure = verify::quick(&bytes);
         Ok(match image.and(structure) {
             Ok(()) => PageImage::Sound(bytes),

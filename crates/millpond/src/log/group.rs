@@ -286,8 +286,8 @@ pub(crate) fn begin(out: &mut Vec<u8>) {
     out.resize(GROUP_HEADER_BYTES, 0);
 }
 
-/// Fills in the length, and returns the checksum of the records. [`seal`] finishes it once the LSN
-/// is known.
+/// Fills in the length, and returns the checksum of the records. [`finish_checksum`] finishes it
+/// once the LSN is known.
 pub(crate) fn close(group: &mut [u8]) -> u32 {
     let len = u32::try_from(group.len()).expect("a group is short");
     assert!(group.len() > GROUP_HEADER_BYTES && group.len() <= GROUP_BYTES_MAX, "group of {len} bytes");
@@ -296,7 +296,7 @@ pub(crate) fn close(group: &mut [u8]) -> u32 {
 }
 
 /// Finishes the checksum of a closed group for its LSN and epoch.
-pub(crate) fn seal(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
+pub(crate) fn finish_checksum(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
     let crc = with_position(records_crc, group.len(), lsn, epoch);
     fixed::set_u32(group, 4, crc);
     base::verify!(verify(group, lsn, epoch), "the group at {lsn} is not read back");
@@ -359,7 +359,7 @@ mod tests {
             put_record(&mut out, &record);
         }
         let crc = close(&mut out);
-        seal(&mut out, crc, Lsn(100), 2);
+        finish_checksum(&mut out, crc, Lsn(100), 2);
         assert!(verify(&out, Lsn(100), 2));
         assert!(!verify(&out, Lsn(101), 2), "another position");
         assert!(!verify(&out, Lsn(100), 3), "another epoch");

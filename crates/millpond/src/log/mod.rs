@@ -271,7 +271,7 @@ impl Log {
         };
         let lsn = range.start;
         stamp(lsn);
-        group::seal(group, records_crc, lsn, self.stamp.epoch());
+        group::finish_checksum(group, records_crc, lsn, self.stamp.epoch());
         self.buffer().put(range, group);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);

@@ -107,29 +107,29 @@ impl HistoryKeeper<'_> {
     /// moved.
     fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<bool> {
         self.store.space.hold_reserve()?;
-        let (sealed, mut freed) = self.seal(journal, transactions, bytes)?;
+        let (batched, mut freed) = self.write_batches(journal, transactions, bytes)?;
         for tail in [false, true] {
             if freed < bytes {
                 freed += self.spill(journal, bytes - freed, tail)?;
             }
         }
-        Ok(sealed > 0 || freed > 0)
+        Ok(batched > 0 || freed > 0)
     }
 
     /// Moves committed transactions that wait for purge to history batches, until they were
     /// `transactions` and `bytes` of memory, or none is left. Returns how many they were, and how
     /// much memory they took.
-    fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<(u64, u64)> {
+    fn write_batches(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<(u64, u64)> {
         let (mut count, mut freed) = (0, 0);
         // First those that a snapshot holds; purge will soon take the others.
         for all in [false, true] {
             while count < transactions || freed < bytes {
                 let run = self.next_run(all);
-                let (sealed, memory) = self.seal_run(journal, run)?;
-                if sealed == 0 {
+                let (txns, memory) = self.write_run(journal, run)?;
+                if txns == 0 {
                     break;
                 }
-                (count, freed) = (count + sealed, freed + memory);
+                (count, freed) = (count + txns, freed + memory);
             }
         }
         Ok((count, freed))
@@ -155,11 +155,11 @@ impl HistoryKeeper<'_> {
 
     /// Writes a run to history batches. Returns how many transactions they hold, and how much
     /// memory that frees.
-    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, EndedTxn)>) -> Result<(u64, u64)> {
+    fn write_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, EndedTxn)>) -> Result<(u64, u64)> {
         // They were durable before the reservation point is read. So no snapshot that is drawn
         // after this look lies below them.
         let (mut cuts, below) = self.versions.snapshot_cuts();
-        if planted(Bug::SealedAcross) {
+        if planted(Bug::BatchedAcross) {
             cuts.clear();
         }
         let later = run.split_off(run.partition_point(|(lsn, _)| *lsn < below));

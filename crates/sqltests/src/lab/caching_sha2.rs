@@ -127,10 +127,12 @@ impl Login {
         }
         let public = piped(Command::new("openssl").args(["rsa", "-pubout", "-in"]).arg(&self.private), b"")?;
         self.write(&[&[1], public.as_slice()].concat())?;
-        let sealed = self.read()?;
-        let mut open = Command::new("openssl");
-        open.args(["pkeyutl", "-decrypt", "-pkeyopt", "rsa_padding_mode:oaep", "-inkey"]).arg(&self.private);
-        let laid_over = piped(&mut open, &sealed)?;
+        let encrypted = self.read()?;
+        let mut decrypt = Command::new("openssl");
+        decrypt
+            .args(["pkeyutl", "-decrypt", "-pkeyopt", "rsa_padding_mode:oaep", "-inkey"])
+            .arg(&self.private);
+        let laid_over = piped(&mut decrypt, &encrypted)?;
         Ok(laid_over.iter().zip(NONCE.iter().cycle()).map(|(a, b)| a ^ b).collect())
     }
 

@@ -22,7 +22,7 @@ use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions, LogStart};
 use crate::page::header;
 use crate::page::op::PageOp;
-use crate::page_file::{PageFile, seal};
+use crate::page_file::{PageFile, set_checksum};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 
@@ -114,7 +114,7 @@ fn clean(store: &Store, file: &PageFile) {
         for &page in &swept.dirty {
             let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { continue };
             store.log.flush_to(header::lsn(&copy), SyncReason::Commit).unwrap();
-            seal(&mut copy, page);
+            set_checksum(&mut copy, page);
             file.write_runs(&[page], &copy).unwrap();
             pool.flushed(vec![ticket]);
         }
@@ -138,7 +138,7 @@ impl BulkSink for TestStore {
         let page_bytes = self.store.pool.page_bytes();
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
             assert!(!self.store.pool.holds(*page) && header::lsn(image) > Lsn::ZERO);
-            seal(image, *page);
+            set_checksum(image, *page);
         }
         self.file.write_runs(pages, images).unwrap();
         batch.pages.clear();

@@ -2,7 +2,7 @@
 //! count reads, block them, and make them fail.
 
 use crate::page::header;
-use crate::page_file::seal;
+use crate::page_file::set_checksum;
 use base::PageNo;
 use base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn fresh(page: PageNo) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
     header::init_file(&mut bytes, b"a page of the test");
     header::set_page_no(&mut bytes, page);
-    seal(&mut bytes, page);
+    set_checksum(&mut bytes, page);
     bytes
 }
 

@@ -5,7 +5,7 @@ use crate::db::Db;
 use crate::page::header;
 use crate::page::map::{self, extents_per_map, page_of_group};
 use crate::page::op::PageOp;
-use crate::page_file::seal;
+use crate::page_file::set_checksum;
 use crate::{Durability, TxnOptions};
 use base::PageNo;
 use base::prng::Prng;
@@ -50,7 +50,7 @@ fn lengthen(disk: &MemDisk, ballast: base::TreeId) {
     };
     let write = |page: PageNo, bytes: &mut Vec<u8>| {
         header::set_page_no(bytes, page);
-        seal(bytes, page);
+        set_checksum(bytes, page);
         file.write_at(bytes, u64::from(page.0) * PAGE as u64).unwrap();
     };
     let each = extents_per_map(PAGE);

@@ -16,7 +16,7 @@ use crate::flush::runs::BatchLimit;
 use crate::log::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES};
 use crate::options::Options;
 use crate::page::{header, map};
-use crate::page_file::{seal, unseal};
+use crate::page_file::{check_image, set_checksum};
 use base::codec::fixed::set_u32;
 use base::prng::Prng;
 use base::{Lsn, PageNo, TreeId};
@@ -182,7 +182,7 @@ impl Small {
         let page = PageNo((at / PAGE) as u32);
         if path.ends_with("pages") && (page.0 < 2 || self.used.contains(&page)) {
             let bytes = read(&image, path);
-            let whole = unseal(&mut bytes[page.0 as usize * PAGE..][..PAGE].to_vec(), page);
+            let whole = check_image(&mut bytes[page.0 as usize * PAGE..][..PAGE].to_vec(), page);
             assert!(whole.is_ok(), "{page:?} is in use, and its damage was neither named nor repaired");
         }
         false
@@ -275,7 +275,7 @@ fn a_contradiction_in_the_space_map_is_named() {
     let mut page = small.files[&path][PAGE..2 * PAGE].to_vec();
     let free = (1..).find(|index| map::extent(&page, *index).tree == TreeId::NONE).unwrap();
     map::set_used_for_test(&mut page, free, 1);
-    seal(&mut page, PageNo(1));
+    set_checksum(&mut page, PageNo(1));
     overwrite(&image, &path, PAGE, &page);
     let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is damaged");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
@@ -309,7 +309,7 @@ fn a_copy_of_a_page_far_beyond_the_file_is_not_restored() {
     let areas = Path::new(DIR).join("doublewrite/areas");
     let mut page = small.files[&areas][PAGE..2 * PAGE].to_vec();
     header::set_page_no(&mut page, PageNo(1 << 30));
-    seal(&mut page, PageNo(1 << 30));
+    set_checksum(&mut page, PageNo(1 << 30));
     let image = small.disk.fork();
     overwrite(&image, &areas, PAGE, &page);
     let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is damaged");

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::flush::runs::BatchLimit;
 use crate::options::Options;
 use crate::page::header;
-use crate::page_file::unseal;
+use crate::page_file::check_image;
 use base::prng::Prng;
 use base::{Lsn, PageNo};
 use metrics::{Force, SyncReason};
@@ -63,7 +63,7 @@ fn page_of(bytes: &[u8], page: PageNo) -> Option<&[u8]> {
 /// Returns the LSN of a page, if its image is valid.
 fn lsn_of(bytes: &[u8], page: PageNo) -> Option<Lsn> {
     let image = page_of(bytes, page)?;
-    unseal(&mut image.to_vec(), page).is_ok().then(|| header::lsn(image))
+    check_image(&mut image.to_vec(), page).is_ok().then(|| header::lsn(image))
 }
 
 /// A database that was changed and checkpointed many times.
@@ -264,7 +264,7 @@ impl Old {
         let older = self.older(page).map(header::lsn).unwrap();
         let areas = read(&self.disk, &areas_path());
         let mut copies =
-            areas[4096..].chunks_exact(PAGE).filter(|copy| unseal(&mut copy.to_vec(), page).is_ok());
+            areas[4096..].chunks_exact(PAGE).filter(|copy| check_image(&mut copy.to_vec(), page).is_ok());
         !redo && !copies.any(|copy| header::lsn(copy) > older)
     }
 

@@ -13,7 +13,7 @@ use crate::mtr::Mtr;
 use crate::options::Options;
 use crate::page::node::{Leaf, Version};
 use crate::page::op::{NodeHead, PageOp, RowChange, RowOp};
-use crate::page_file::unseal;
+use crate::page_file::check_image;
 use base::{Lsn, PageNo, TreeId, TxnId};
 use expect_test::expect;
 use metrics::{Force, SyncReason};
@@ -97,7 +97,7 @@ fn in_the_file(disk: &MemDisk) -> Vec<PageNo> {
     let is_new = |page: &PageNo| {
         let mut image = vec![0; PAGE_BYTES as usize];
         file.read_at(&mut image, u64::from(page.0) * PAGE_BYTES).unwrap();
-        unseal(&mut image, *page).unwrap();
+        check_image(&mut image, *page).unwrap();
         Leaf::new(&image).len() == 1
     };
     PAGES.into_iter().filter(is_new).collect()

@@ -116,7 +116,7 @@ impl CatalogEntry {
 }
 
 /// A new table that a transaction of its own is filling. No other code knows the table yet. Its
-/// entry in the catalog's tree is inserted but not committed, which reserves the name.
+/// entry in the catalog's tree is inserted but not committed, which keeps the name for it.
 #[derive(Debug)]
 pub(crate) struct TableLoad {
     name: String,

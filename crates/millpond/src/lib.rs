@@ -189,7 +189,7 @@ mod error;
 mod options;
 mod role;
 
-mod reserve;
+mod ballast;
 
 mod context;
 

@@ -110,8 +110,8 @@ pub enum Bug {
     PassedAcross,
     /// A checkpoint frees disk space that the log needs to be opened.
     LogShrunkTooFar,
-    /// Writers are admitted although the disk reserve for hardening undo is spent.
-    ReserveRunDown,
+    /// Writers are admitted although the ballast for hardening undo is spent.
+    BallastRunDown,
     /// The deadlock search finds no cycle that is longer than two.
     CycleUnseen,
     /// A transaction that is granted a lock is not woken.
@@ -227,7 +227,7 @@ impl Bug {
         Bug::ClearedForEver,
         Bug::PassedAcross,
         Bug::LogShrunkTooFar,
-        Bug::ReserveRunDown,
+        Bug::BallastRunDown,
         Bug::CycleUnseen,
         Bug::GrantUnwoken,
         Bug::SharedFreedWhole,

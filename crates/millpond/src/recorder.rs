@@ -281,7 +281,7 @@ mod tests {
         assert!(recorder.step(true, || rig.metrics.snapshot()) > RETRY_US / 2, "it rests");
     }
 
-    /// It took what was left of the reserve of a full disk, which hardening needed.
+    /// It took what was left of the ballast of a full disk, which hardening needed.
     #[test]
     fn a_ring_that_is_not_whole_grows_only_if_it_may() {
         let rig = Rig::new();

@@ -145,8 +145,8 @@ impl Space {
 
     /// Makes sure that the disk space for opening, recovery, rollback and closing is held. Every
     /// caller that takes space for anything else calls this first (INV-27).
-    pub(crate) fn hold_reserve(&self) -> Result {
-        self.growth.hold_reserve(&self.ground)
+    pub(crate) fn hold_ballast(&self) -> Result {
+        self.growth.hold_ballast(&self.ground)
     }
 
     /// Stops growth while the guard is held. A caller that frees disk space holds it, so that

@@ -328,7 +328,7 @@ const _: () = assert!(GROWTH_SLICE_PART >= GROWTH_KEPT_STEP_PART, "a slice is no
 pub const GROWTH_SLICE_BYTES_MIN: u64 = 2 << 20;
 
 /// Sleep of the thread that grows the file while space is being used, microseconds. A thread that
-/// uses space below the reserve wakes it earlier.
+/// uses space below what is kept free wakes it earlier.
 pub const GROWTH_NAP_US: u64 = 100_000;
 const _: () = assert!((GROWTH_NAP_US as f64) < GROWTH_AHEAD_S * 1e6, "it looks before the space is used up");
 /// Its sleep while hardly any space is being used, microseconds.

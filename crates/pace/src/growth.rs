@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let reserves = |file| [0.0, 1e12].map(|rate| space_to_keep(rate, 64 * MIB, file) / MIB);
-        assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 40], [16, 256]]);
+        let kept = |file| [0.0, 1e12].map(|rate| space_to_keep(rate, 64 * MIB, file) / MIB);
+        assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(kept), [[8, 16], [10, 40], [16, 256]]);
         assert_eq!(
             (slice_bytes(64 * MIB, 2 * MIB), slice_bytes(4 * MIB, 2 * MIB), slice_bytes(MIB, 2 * MIB)),
             (8 * MIB, 2 * MIB, MIB)

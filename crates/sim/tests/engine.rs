@@ -75,7 +75,7 @@ fn a_checkpoint_that_frees_the_space_which_opening_needs_is_found() {
     assert!(finding.to_string().contains("no space left for"), "{finding}");
 }
 
-/// Once the reserve could not be held again, a transaction could still write. Its undo then found
+/// Once the ballast could not be held again, a transaction could still write. Its undo then found
 /// no space when the database was closed before purge had come to it.
 #[test]
 fn closing_on_a_full_disk_finds_space_for_what_purge_has_left() {

@@ -326,7 +326,7 @@ impl BulkBuilder {
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
             sink.admit(self.body.len() + REDO_OVERHEAD)?;
-            let frame = store.pool.hold_frames()?.reserve_frame()?;
+            let frame = store.pool.hold_frames()?.take_frame()?;
             let (mut mtr, slot) = Mtr::begin_new(&store.log, &store.pool, page, frame)?;
             mtr.apply(slot, &op);
             mtr.commit();

@@ -53,7 +53,7 @@ pub(crate) fn write_chain(
         let (data, others) = rest.split_at(rest.len().min(capacity(page_bytes, names)));
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
-        let frame = holder.reserve_frame()?;
+        let frame = holder.take_frame()?;
         let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
         let (mut mtr, new) = Mtr::begin_new(&store.log, &store.pool, reserved.pages()[0], frame)?;
         let before = before.map(|pin| mtr.add(pin.write()));

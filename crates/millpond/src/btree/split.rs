@@ -53,7 +53,7 @@ impl Tree {
         let mut reserved = store.space.reserve(self.id, 1)?;
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
-        let frame = holder.reserve_frame()?;
+        let frame = holder.take_frame()?;
         let Some(found) = self.descend(store, Seek::At(key), level, true)? else { return Ok(None) };
         let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
         if has_room(&page, key, bytes) {

@@ -22,7 +22,7 @@ impl Tree {
         let mut reserved = store.space.reserve(id, 1)?;
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
-        let frame = holder.reserve_frame()?;
+        let frame = holder.take_frame()?;
         let (mut mtr, slot) = Mtr::begin_new(&store.log, &store.pool, reserved.pages()[0], frame)?;
         let map = map.latch(&mut mtr);
         let root = reserved.take(&mut mtr, map);

@@ -76,7 +76,7 @@ impl Drop for FreeFrame<'_> {
 impl<'p> FrameHolder<'p> {
     /// Returns a frame for a page that is to be created. Waits for one if none is free. REQUIRES:
     /// the caller holds no latch.
-    pub(crate) fn reserve_frame(&self) -> Result<FreeFrame<'p>> {
+    pub(crate) fn take_frame(&self) -> Result<FreeFrame<'p>> {
         self.pool.take_frame(FetchHint::Normal)
     }
 }

@@ -5,7 +5,7 @@
 //! 1. A page's bytes are reached only through [`PageRead`] (shared latch) and [`PageWrite`]
 //!    (exclusive latch). Both hold a pin, and a pinned page keeps its frame.
 //! 2. A thread that holds a latch never waits for a frame or for I/O. It may call
-//!    [`Pool::try_pin`], [`Pool::try_create`] with a frame that it reserved before, and nothing
+//!    [`Pool::try_pin`], [`Pool::try_create`] with a frame that it took before, and nothing
 //!    else here that can wait. It waits for further latches only in the order that the caller's
 //!    structure defines (Tr1).
 //! 3. Only the mini-transaction and redo change a page. They mark it dirty under the latch of the

@@ -464,12 +464,12 @@ fn holders_of_frames_never_use_up_the_pool() {
         let (pool, have, told) = (Arc::clone(&w.pool), Arc::clone(&have), told.clone());
         std::thread::spawn(move || {
             let holder = pool.hold_frames().unwrap();
-            let first = holder.reserve_frame().unwrap();
+            let first = holder.take_frame().unwrap();
             have.fetch_add(1, Ordering::SeqCst);
             while (have.load(Ordering::SeqCst) as usize) + pool.waiting_to_hold() < FRAMES {
                 std::thread::yield_now();
             }
-            let second = holder.reserve_frame().unwrap();
+            let second = holder.take_frame().unwrap();
             // A page that is not in memory.
             drop(pool.fetch(PageNo(n as u32)).unwrap().read());
             drop((first, second, holder));

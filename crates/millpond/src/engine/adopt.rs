@@ -8,6 +8,7 @@
 use super::directory::Locks;
 use super::inspect::Inspected;
 use super::opening::Opening;
+use crate::ballast::Ballast;
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -24,7 +25,6 @@ use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start, pages_
 use crate::recover::lists::read_dirty_list;
 use crate::recover::on_demand::chain::{Followed, LogOfLastRun};
 use crate::recover::undo::{Rebuild, read_list};
-use crate::reserve::Reserve;
 use crate::undo::journal::{Journal, JournalOptions};
 use crate::undo::{HistoryBatchRange, Streams};
 use base::sync::Mutex;
@@ -45,7 +45,7 @@ pub(super) struct Adopted {
     pub(super) segments: Segments,
     pub(super) pages: Arc<PageFile>,
     pub(super) doublewrite: Doublewrite,
-    pub(super) reserve: Arc<Reserve>,
+    pub(super) ballast: Arc<Ballast>,
     /// Pages whose copy proves that a later write was lost, with the copy's LSN.
     pub(super) stale: BTreeMap<PageNo, Lsn>,
 }
@@ -70,7 +70,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo_dirs(), shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
-    let (rebuild, history, reserve) = begin_rebuild(opening, &root, &segments)?;
+    let (rebuild, history, ballast) = begin_rebuild(opening, &root, &segments)?;
 
     let pages = Arc::new(PageFile::open(vfs, &paths.pages, root.page_bytes, metrics)?);
     let files = paths.doublewrite_files();
@@ -119,7 +119,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     doublewrite.forget_before();
 
     let stale = plan.stale;
-    let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
+    let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, ballast, stale };
     Ok((adopted, Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint }))
 }
 
@@ -156,7 +156,7 @@ fn begin_rebuild(
     opening: &Opening<'_>,
     root: &Root,
     segments: &Segments,
-) -> Result<(Rebuild, Vec<HistoryBatchRange>, Arc<Reserve>)> {
+) -> Result<(Rebuild, Vec<HistoryBatchRange>, Arc<Ballast>)> {
     let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
@@ -174,10 +174,10 @@ fn begin_rebuild(
     };
     let mut journal = Journal::open(&options, &streams)?;
     let history = journal.open_history_batches(&list.history)?;
-    let reserve = Arc::new(Reserve::open(vfs, &paths.undo, segments.block_bytes())?);
-    journal.set_reserve(Arc::clone(&reserve));
+    let ballast = Arc::new(Ballast::open(vfs, &paths.undo, segments.block_bytes())?);
+    journal.set_ballast(Arc::clone(&ballast));
     let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
-    Ok((rebuild, history, reserve))
+    Ok((rebuild, history, ballast))
 }
 
 /// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since

@@ -11,6 +11,7 @@ use super::opening::Opening;
 use super::parts::{Ground, Parts};
 use super::pool_size;
 use super::roster::{Roster, Worker};
+use crate::ballast::Ballast;
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -24,7 +25,6 @@ use crate::page_file::PageFile;
 use crate::recover::apply::replay_memory;
 use crate::recover::on_demand::hook::RedoHook;
 use crate::recover::on_demand::pending::{LastRun, Pending};
-use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
@@ -54,7 +54,7 @@ pub(super) fn build(
     let Opening { context, paths, options, unlatched, .. } = opening;
     let locks = Arc::new(Mutex::new(adopted.locks));
     let Context { vfs, poison, .. } = context;
-    let Adopted { root_file, root, start, segments, pages, doublewrite, reserve, stale, .. } = adopted;
+    let Adopted { root_file, root, start, segments, pages, doublewrite, ballast, stale, .. } = adopted;
     let Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
@@ -66,7 +66,7 @@ pub(super) fn build(
     let last = LastRun { epochs, from, end, table, may_be_torn };
     let pending = Pending::new(&log, last, paths.pages.clone(), &vfs.clock);
     let hook = RedoHook::new(&pending, stale);
-    let store = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
+    let store = build_store(opening, &root, &log, &pages, hook, &roster, &ballast)?;
     let redo_capacity = redo_capacity(options, &root, &log);
     let target = options.redo_capacity_bytes.is_none().then_some(options.recovery_target);
     // What the first pass had in memory, and what replay is going to have.
@@ -90,7 +90,7 @@ pub(super) fn build(
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
         admission: Arc::clone(&admission),
-        reserve,
+        ballast,
         locks: Arc::clone(&locks),
         db_id: root.db_id,
         needs_checkpoint,
@@ -111,7 +111,7 @@ fn build_store(
     pages: &Arc<PageFile>,
     hook: RedoHook,
     roster: &Roster,
-    reserve: &Arc<Reserve>,
+    ballast: &Arc<Ballast>,
 ) -> Result<Arc<Store>> {
     let Opening { context: Context { vfs, metrics, poison }, options, .. } = opening;
     let frames = match options.tuning.frames {
@@ -141,7 +141,7 @@ fn build_store(
         grow_pages,
         pages_max: options.tuning.pages_max,
         grower: roster.unparker(Worker::Growth),
-        reserve: Arc::clone(reserve),
+        ballast: Arc::clone(ballast),
     };
     Ok(Arc::new(Store {
         space: Space::new(space_options, log, &pool, metrics, poison),

@@ -96,11 +96,11 @@ impl Checkpoints {
                 .recycle_below(self.parts.checkpointer.possible())
                 .map_err(|error| self.parts.poison.fatal(error))?;
         }
-        // Undo files that a root no longer lists give the reserve its space back. Each such root
+        // Undo files that a root no longer lists give the ballast its space back. Each such root
         // removes at least one file, so there are few of them. Any other root must pay for its
         // list, or the log fills with lists.
         let is_wanted = || pays(&view) || self.parts.checkpointer.undo_files().spare;
-        if worth_writing(&view) || (self.parts.disk.is_reserve_spent() && is_wanted()) {
+        if worth_writing(&view) || (self.parts.disk.is_ballast_spent() && is_wanted()) {
             let advanced = self.parts.checkpointer.advance(SyncReason::Checkpoint, false);
             // At once: operations that are admitted from here on add to what the next checkpoint
             // must harden.
@@ -125,11 +125,11 @@ impl Checkpoints {
             list: pool.dirty_pages() as u64 * dirty_list::PAGE_BYTES,
             most: self.times.head_bytes,
         };
-        // A page that lacks redo of the last run is in no list. With a spent reserve the space is
+        // A page that lacks redo of the last run is in no list. With a spent ballast the space is
         // for roots that free undo files.
         if !pace::checkpoint::renews(&view)
             || self.parts.checkpointer.replaying()
-            || self.parts.disk.is_reserve_spent()
+            || self.parts.disk.is_ballast_spent()
         {
             return Ok(());
         }

@@ -106,7 +106,7 @@ impl Cleaner {
         let spent = self.parts.disk.report();
         self.parts.admission.set_blocking_file(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
-            _ => spent.then(|| self.parts.disk.reserve.path()),
+            _ => spent.then(|| self.parts.disk.ballast.path()),
         });
         passed?;
         Ok(plan.next_step_us)
@@ -160,11 +160,11 @@ impl Cleaner {
     }
 
     /// Returns whether the checkpoint waits for the end of a round of page writes (Fl8). Where the
-    /// reserve is spent it does not wait.
+    /// ballast is spent it does not wait.
     fn is_in_round(&self) -> bool {
         self.parts.law.law().has_rounds()
             && self.parts.writers.orders.is_writing_oldest()
-            && !self.parts.disk.is_reserve_spent()
+            && !self.parts.disk.is_ballast_spent()
     }
 
     /// Fills the free list with clean pages that it evicts, and orders writes of dirty ones.

@@ -146,8 +146,8 @@ impl LogSize {
             let replaying = self.capacity.has_recovered(checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes(), replaying) {
                 SegmentStep::Keep => break,
-                // The log must not use what is left of the reserve.
-                SegmentStep::Make(_) if self.parts.disk.is_reserve_spent() => break,
+                // The log must not use what is left of the ballast.
+                SegmentStep::Make(_) if self.parts.disk.is_ballast_spent() => break,
                 SegmentStep::Make(_) if self.parts.disk.was_full(now_us) => {
                     break;
                 }

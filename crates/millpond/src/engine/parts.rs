@@ -25,11 +25,11 @@ use super::roster::{Roster, Worker};
 use super::switches::Switches;
 use super::waiters::Waiters;
 use super::writers::PageWriters;
+use crate::ballast::Ballast;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::Poison;
 use crate::flush::batch::Flusher;
 use crate::recorder::Recorder;
-use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
 use base::sync::{Mutex, Unparker};
@@ -61,7 +61,7 @@ pub(super) struct Ground<'o> {
     pub(super) flusher: Arc<Flusher>,
     pub(super) checkpointer: Arc<Checkpointer>,
     pub(super) admission: Arc<Admission>,
-    pub(super) reserve: Arc<Reserve>,
+    pub(super) ballast: Arc<Ballast>,
     /// The directories' locks.
     pub(super) locks: Arc<Mutex<Locks>>,
     pub(super) db_id: u64,
@@ -79,8 +79,8 @@ impl Parts {
     ) -> Parts {
         let Ground { store, txns, flusher, checkpointer, admission, roster, .. } = ground;
         let (poison, clock) = (ground.poison(), ground.clock());
-        let reserve = Arc::clone(&ground.reserve);
-        let disk = Arc::new(DiskSpace::new(reserve, checkpointer, admission, store, poison));
+        let ballast = Arc::clone(&ground.ballast);
+        let disk = Arc::new(DiskSpace::new(ballast, checkpointer, admission, store, poison));
         let threads = Arc::new(CallThreads::new(calls, store));
         let writers = Arc::new(PageWriters::new(flusher, store, clock, ground.writers()));
         let log_size = Arc::new(ground.log_size(capacity, &threads, &disk));

@@ -68,7 +68,7 @@ impl Purging {
         Ok(if step? == SLICE { Pause::None } else { Pause::For(NAP) })
     }
 
-    /// Waits for purge and rollback if a full disk has no reserve: then the last checkpoint would
+    /// Waits for purge and rollback if a full disk has no ballast: then the last checkpoint would
     /// find no space for the undo of what they have left. Gives up after a fifth of a second
     /// without progress.
     pub(super) fn finish_on_full_disk(&self) {
@@ -77,7 +77,7 @@ impl Purging {
         // One transaction may have many rows.
         let done = || metrics.get(M::PurgeRows) + metrics.get(M::RowReverts);
         let (parker, mut last, mut looks) = (Parker::new(), (usize::MAX, done()), 0);
-        let is_full = || self.disk.reserve.hold().is_err();
+        let is_full = || self.disk.ballast.hold().is_err();
         while left() > 0 && looks < LOOKS_AT_CLOSE && !self.poison.is_set() && is_full() {
             let now = (left().min(last.0), done());
             looks = if now == last { looks + 1 } else { 0 };

@@ -197,7 +197,7 @@ const BEYOND: &[Bug] = &[
     Bug::LogShrunkTooFar,
     Bug::FilesBelowCounted,
     Bug::ShrunkBeforeMarks,
-    Bug::ReserveRunDown,
+    Bug::BallastRunDown,
     Bug::CycleUnseen,
     Bug::GrantUnwoken,
     Bug::SharedFreedWhole,

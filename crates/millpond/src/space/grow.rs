@@ -47,11 +47,11 @@ impl Growth {
     }
 
     /// Makes sure that the disk space for opening, recovery, rollback and closing is held: the
-    /// log's least files and the reserve. Every caller that takes space for anything else calls
+    /// log's least files and the ballast. Every caller that takes space for anything else calls
     /// this first (INV-27).
-    pub(super) fn hold_reserve(&self, ground: &Ground) -> Result {
+    pub(super) fn hold_ballast(&self, ground: &Ground) -> Result {
         let files = ground.log.segments().at_least(LOG_FILES_MIN, ground.log.reserved_lsn());
-        files.and_then(|()| self.options.reserve.hold()).map_err(|error| full_or_poison(ground, error))
+        files.and_then(|()| self.options.ballast.hold()).map_err(|error| full_or_poison(ground, error))
     }
 
     /// Stops growth while the guard is held. A caller that frees disk space holds it, so that
@@ -84,7 +84,7 @@ impl Growth {
         }
         let slice = slice_bytes(self.step_bytes(ground), GROWTH_SLICE_BYTES_MIN) / ground.page_bytes() as u64;
         let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
-        self.hold_reserve(ground)?;
+        self.hold_ballast(ground)?;
         self.write_zeros(ground, from, to, reason)?;
         let needed = to.div_ceil(ground.group_pages());
         if needed > groups {
@@ -120,8 +120,8 @@ impl Growth {
     fn describe(&self, ground: &Ground, from: u32, to: u32) -> Result {
         for group in from..to {
             let holder = ground.pool.hold_frames()?;
-            let frame = holder.reserve_frame()?;
-            let header_frame = if group == 0 { Some(holder.reserve_frame()?) } else { None };
+            let frame = holder.take_frame()?;
+            let header_frame = if group == 0 { Some(holder.take_frame()?) } else { None };
             let header_pin = if group == 0 { None } else { Some(ground.pool.fetch(PageNo(0))?) };
             let (mut mtr, map) = Mtr::begin_new(&ground.log, &ground.pool, ground.map_page(group), frame)?;
             let header = match (header_frame, header_pin) {

@@ -1,8 +1,8 @@
 //! What a space map is made with, and what the file's format says of it.
 
+use crate::ballast::Ballast;
 use crate::page::map::EXTENT_PAGES;
 use crate::page_file::PageFile;
-use crate::reserve::Reserve;
 use base::sync::Unparker;
 use std::sync::Arc;
 
@@ -25,6 +25,6 @@ pub(crate) struct SpaceOptions {
     pub(crate) pages_max: u32,
     /// Wakes the thread that grows the file ahead of need.
     pub(crate) grower: Unparker,
-    /// The disk reserve, which must be held before the file grows.
-    pub(crate) reserve: Arc<Reserve>,
+    /// The ballast, which must be held before the file grows.
+    pub(crate) ballast: Arc<Ballast>,
 }

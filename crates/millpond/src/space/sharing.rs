@@ -76,7 +76,7 @@ fn share(ground: &Ground, extent: u32) -> Result {
     let (map, index) = ground.map_entry(extent);
     let holder = ground.pool.hold_frames()?;
     let map = ground.pool.fetch(map)?;
-    let frame = holder.reserve_frame()?;
+    let frame = holder.take_frame()?;
     let which = names.0 % EXTENT_PAGES - owners::FIRST;
     let group = extent / ground.group_extents();
     let make = ground.state.lock().extents.note_owners_page(group, which);

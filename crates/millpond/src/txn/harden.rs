@@ -113,9 +113,9 @@ impl Hardener<'_> {
             list.txns.push(Listed { txn: *txn, stage, hardened: 0 });
         }
         let mut files = Vec::new();
-        journal.may_spend_reserve(true);
+        journal.may_spend_ballast(true);
         let written = self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream));
-        journal.may_spend_reserve(false);
+        journal.may_spend_ballast(false);
         written?;
         for (stream, stage) in &streams {
             stream.files(&mut files);

@@ -106,7 +106,7 @@ impl HistoryKeeper<'_> {
     /// Moves to files this many transactions, and this many bytes of memory. Returns whether any
     /// moved.
     fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<bool> {
-        self.store.space.hold_reserve()?;
+        self.store.space.hold_ballast()?;
         let (batched, mut freed) = self.write_batches(journal, transactions, bytes)?;
         for tail in [false, true] {
             if freed < bytes {

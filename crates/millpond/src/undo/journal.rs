@@ -22,11 +22,11 @@ use super::history_batch::{self, BatchMember, HistoryBatch, HistoryBatchRange};
 use super::place::{FilePlace, UndoFile};
 use super::stream::ChunkCopy;
 use super::streams::Streams;
+use crate::ballast::Ballast;
 use crate::checkpoint::UndoFiles;
 use crate::checkpoint::list::ListedBatches;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
-use crate::reserve::Reserve;
 use crate::role;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
@@ -117,25 +117,25 @@ pub(crate) struct Journal {
     retired: Vec<u32>,
     /// Memory for the next batches.
     buffer: Vec<u8>,
-    reserve: ReserveUse,
+    ballast: BallastUse,
 }
 
-/// The disk reserve, as far as the journal uses it.
+/// The ballast, as far as the journal uses it.
 #[derive(Debug, Default)]
-struct ReserveUse {
-    reserve: Option<Arc<Reserve>>,
+struct BallastUse {
+    ballast: Option<Arc<Ballast>>,
     /// A checkpoint is writing, which may spend it.
     spends: bool,
 }
 
-impl ReserveUse {
-    /// Gives the space of the reserve back to the disk. Returns whether it did.
+impl BallastUse {
+    /// Gives the space of the ballast back to the disk. Returns whether it did.
     fn spend(&self) -> bool {
-        self.spends && self.reserve.as_ref().is_some_and(|reserve| reserve.spend())
+        self.spends && self.ballast.as_ref().is_some_and(|ballast| ballast.spend())
     }
 
     fn is_spent(&self) -> bool {
-        self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held())
+        self.ballast.as_ref().is_some_and(|ballast| !ballast.is_held())
     }
 }
 
@@ -170,7 +170,7 @@ impl Journal {
             next: behind(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
             buffer: Vec::new(),
-            reserve: ReserveUse::default(),
+            ballast: BallastUse::default(),
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
@@ -193,21 +193,21 @@ impl Journal {
         self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
     }
 
-    /// Sets the reserve, which has the space that a checkpoint must have on a full disk.
-    pub(crate) fn set_reserve(&mut self, reserve: Arc<Reserve>) {
-        self.reserve.reserve = Some(reserve);
+    /// Sets the ballast, which has the space that a checkpoint must have on a full disk.
+    pub(crate) fn set_ballast(&mut self, ballast: Arc<Ballast>) {
+        self.ballast.ballast = Some(ballast);
     }
 
-    /// Says whether the next writes are those of a checkpoint, which may spend the reserve. For all
+    /// Says whether the next writes are those of a checkpoint, which may spend the ballast. For all
     /// others a full disk is an error.
-    pub(crate) fn may_spend_reserve(&mut self, spends: bool) {
-        self.reserve.spends = spends;
+    pub(crate) fn may_spend_ballast(&mut self, spends: bool) {
+        self.ballast.spends = spends;
     }
 
     /// Writes at the end of a file.
     fn grow(&self, file: &dyn File, bytes: &[u8], at: u64, path: &Path) -> Result {
         let written = match file.write_at(bytes, at).map_err(|e| Error::io("write", path, e)) {
-            Err(Error::DiskFull { .. }) if self.reserve.spend() => {
+            Err(Error::DiskFull { .. }) if self.ballast.spend() => {
                 file.write_at(bytes, at).map_err(|e| Error::io("write", path, e))
             }
             written => written,
@@ -414,7 +414,7 @@ impl Journal {
     /// directory. On a full disk its space is needed.
     fn is_idle(&self, number: u32, kept: &JournalFile) -> bool {
         let grows = self.current.contains(&Some(number)) && kept.len < KEPT_BYTES;
-        kept.is_unused() && (!grows || self.reserve.is_spent())
+        kept.is_unused() && (!grows || self.ballast.is_spent())
     }
 
     /// Removes the files that the previous root named and this one does not. REQUIRES: this root is

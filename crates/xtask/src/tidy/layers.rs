@@ -35,7 +35,7 @@ const MODULES: &[&str] = &[
     "role",
     "error",
     "options",
-    "reserve",
+    "ballast",
     "context",
     "recorder",
     "page",

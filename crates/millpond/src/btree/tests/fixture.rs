@@ -79,7 +79,7 @@ impl TestStore {
             .unwrap(),
         );
         let space = SpaceOptions {
-            reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
+            ballast: Arc::new(crate::ballast::Ballast::of(&vfs, path.parent().unwrap())),
             file: Arc::clone(&file),
             db_id: DB_ID,
             pages_max: u32::MAX,

@@ -144,7 +144,7 @@ fn no_change_is_lost_while_the_pool_gets_other_sizes() {
                 match rng.below(8) {
                     0 => {
                         let holder = pool.hold_frames().unwrap();
-                        drop((holder.reserve_frame().unwrap(), holder.reserve_frame().unwrap()));
+                        drop((holder.take_frame().unwrap(), holder.take_frame().unwrap()));
                     }
                     1..4 => change(&pool, page, || lsn.fetch_add(1, Ordering::Relaxed)),
                     _ => {

@@ -141,7 +141,7 @@ fn a_failed_load_leaves_nothing() {
     }
     let mut load = db.begin_bulk_load("loaded").unwrap();
     push_all(&mut load);
-    // The name is reserved until the load has ended.
+    // The name is taken until the load has ended.
     assert!(matches!(db.create_table("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.begin_bulk_load("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.rename_table("t", "loaded"), Err(Error::LockTimeout)));

@@ -201,7 +201,7 @@ fn a_database_works_on_a_disk_of_any_size() {
     assert!(lived > 10 && refused_calls > 20, "{lived} lived, {refused_calls} calls found the disk full");
 }
 
-/// A snapshot keeps deleted rows from being purged, and hardening their undo uses up the reserve of
+/// A snapshot keeps deleted rows from being purged, and hardening their undo uses up the ballast of
 /// a full disk. So writers are refused before that, and continue when the snapshot has ended.
 fn a_snapshot_on_a_full_disk() {
     let disk = MemDisk::default();
@@ -270,7 +270,7 @@ fn long_row(n: u64) -> Vec<u8> {
 
 /// Makes a rollback that needs pages on a full disk. Returns the database, the table and the number
 /// of rows; `None` if the disk was not full enough: a root that came while purge had work has spent
-/// the reserve, and then others were refused before the leaves were full.
+/// the ballast, and then others were refused before the leaves were full.
 fn rollback_that_finds_no_page(disk: &MemDisk) -> Option<(Db, Table, u64)> {
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     let t = db.create_table("t").unwrap();
@@ -304,7 +304,7 @@ fn rollback_that_finds_no_page(disk: &MemDisk) -> Option<(Db, Table, u64)> {
     waits().then_some((db, t, next))
 }
 
-/// A rollback waits for pages that others may free, so these are admitted although the reserve is
+/// A rollback waits for pages that others may free, so these are admitted although the ballast is
 /// spent. A snapshot keeps purge from making their undo unnecessary. They filled the log up to the
 /// hard mark. Then purge had no room in the log either, and nothing could be written any more, not
 /// even after the end of the snapshot.
@@ -361,22 +361,22 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         let mut tx = db.begin().unwrap();
         (0..100).for_each(|n| tx.put(&t, &key(n), &[2; 300]).unwrap());
         tx.prepare(b"x").unwrap();
-        let reserve = Path::new(DIR).join("undo");
-        let held = || disk.vfs(1).disk.list(&reserve).unwrap().contains(&"reserve".to_owned());
-        until("the reserve", held);
+        let dir = Path::new(DIR).join("undo");
+        let held = || disk.vfs(1).disk.list(&dir).unwrap().contains(&"reserve".to_owned());
+        until("the ballast", held);
         disk.limit(Some(disk.used()));
         db.checkpoint().unwrap();
         assert!(!held(), "the undo went into something else");
         let mut other = db.begin().unwrap();
         let file = unless_full(other.put(&t, b"other", b"row"), &|| "a writer beside it".into()).unwrap_err();
-        assert!(file.starts_with(&reserve), "{file:?}");
+        assert!(file.starts_with(&dir), "{file:?}");
         assert_eq!(other.get(&t, &key(1)).unwrap(), Some(vec![1; 300]));
         drop(other);
         match commits {
             true => db.commit_prepared(b"x").unwrap(),
             false => db.rollback_prepared(b"x").unwrap(),
         }
-        until("the reserve again", held);
+        until("the ballast again", held);
         until("a writer", || {
             let mut tx = db.begin().unwrap();
             let done = unless_full(tx.put(&t, &key(1), b"row"), &|| "a writer afterwards".into()).is_ok();
@@ -388,7 +388,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     }
 }
 
-/// A checkpoint that finds no space closes admission, because the reserve is spent. Purge was
+/// A checkpoint that finds no space closes admission, because the ballast is spent. Purge was
 /// refused as well once the database was closing, and waited for the snapshot before. So the undo
 /// of rows deleted a moment ago found no space in the last checkpoint.
 #[test]
@@ -403,8 +403,8 @@ fn purge_continues_while_a_database_closes_on_a_full_disk() {
     db.checkpoint().unwrap();
     let dir = Path::new(DIR).join("undo");
     let held = || disk.vfs(1).disk.list(&dir).unwrap().contains(&"reserve".to_owned());
-    until("the reserve", held);
-    // Others have taken all but the space for the header of an undo file, and the reserve.
+    until("the ballast", held);
+    // Others have taken all but the space for the header of an undo file, and the ballast.
     disk.vfs(1).disk.remove(&dir.join("reserve")).unwrap();
     disk.limit(Some(disk.used() + HEADER_BYTES));
     let reader = db.begin().unwrap();
@@ -428,7 +428,7 @@ fn purge_continues_while_a_database_closes_on_a_full_disk() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn the_planted_use_of_the_whole_reserve_is_found() {
-    let failure = failure_of(crate::planted::Bug::ReserveRunDown, a_snapshot_on_a_full_disk);
+fn the_planted_use_of_the_whole_ballast_is_found() {
+    let failure = failure_of(crate::planted::Bug::BallastRunDown, a_snapshot_on_a_full_disk);
     assert!(!failure.contains("the disk is not full"), "{failure}");
 }

@@ -8,7 +8,7 @@ fn figure(db: &Db, name: &str) -> f64 {
 
 #[test]
 fn the_pages_file_grows_ahead_of_slow_writers() {
-    // The reserve must be many extents, because free pages include those in the extents of trees.
+    // It must be many extents, because free pages include those in the extents of trees.
     let mut options = options();
     options.tuning.grow_pages = 1024;
     let disk = MemDisk::default();

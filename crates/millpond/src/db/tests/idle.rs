@@ -5,7 +5,7 @@ use crate::{Db, Isolation, TxnOptions};
 use std::path::Path;
 use vfs::mem::MemDisk;
 
-/// The engine reserves frames and log space for threads that are at work. An open transaction
+/// The engine keeps frames and log space for threads that are at work. An open transaction
 /// counts only while one of its calls runs, whatever its kind.
 #[test]
 fn an_idle_transaction_does_not_count_as_a_working_thread() {
@@ -34,7 +34,7 @@ fn an_idle_transaction_does_not_count_as_a_working_thread() {
 
 /// So idle transactions do not change how many free frames the cleaner keeps.
 #[test]
-fn idle_transactions_reserve_no_frames() {
+fn no_frames_are_kept_for_idle_transactions() {
     let mut options = options();
     options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();

@@ -8,9 +8,9 @@ use pace::undo_admission::stop_beside_waiting;
 /// The state of a full disk.
 #[derive(Debug, Default)]
 pub(super) struct FullDisk {
-    /// The reserve is spent, so no more undo may be made that a checkpoint would have to write.
-    reserve_spent: AtomicBool,
-    /// The reserve is spent, and a rollback waits for pages that others may free.
+    /// The ballast is spent, so no more undo may be made that a checkpoint would have to write.
+    ballast_spent: AtomicBool,
+    /// The ballast is spent, and a rollback waits for pages that others may free.
     rollback_waits: AtomicBool,
     /// How often rollback and purge were admitted while row operations were delayed.
     undo_grants: AtomicU64,
@@ -42,21 +42,21 @@ impl SpaceProgress {
 }
 
 impl FullDisk {
-    pub(super) fn set_reserve_spent(&self, spent: bool, rollback_waits: bool) {
-        self.reserve_spent.store(spent, Ordering::Relaxed);
+    pub(super) fn set_ballast_spent(&self, spent: bool, rollback_waits: bool) {
+        self.ballast_spent.store(spent, Ordering::Relaxed);
         self.rollback_waits.store(rollback_waits, Ordering::Relaxed);
     }
 
-    /// Whether the reserve is spent.
+    /// Whether the ballast is spent.
     pub(super) fn holds_operations(&self) -> bool {
-        self.reserve_spent.load(Ordering::Relaxed) || self.rollback_waits.load(Ordering::Relaxed)
+        self.ballast_spent.load(Ordering::Relaxed) || self.rollback_waits.load(Ordering::Relaxed)
     }
 
-    /// Returns the age at which new operations stop: 0 while the reserve is spent. The undo of what
-    /// is unfinished then can be hardened with the rest of the reserve. So rollback and purge
-    /// continue, however long they take, and give the reserve's space back.
+    /// Returns the age at which new operations stop: 0 while the ballast is spent. The undo of what
+    /// is unfinished then can be hardened with the rest of the ballast. So rollback and purge
+    /// continue, however long they take, and give the ballast's space back.
     pub(super) fn stop(&self, marks: &Thresholds) -> u64 {
-        if self.reserve_spent.load(Ordering::Relaxed) {
+        if self.ballast_spent.load(Ordering::Relaxed) {
             0
         } else if self.rollback_waits.load(Ordering::Relaxed) {
             stop_beside_waiting(marks)
@@ -75,9 +75,9 @@ impl FullDisk {
 
     /// Returns the progress of what could make space.
     pub(super) fn progress(&self, now_us: u64, checkpoint: u64) -> SpaceProgress {
-        // While the reserve is spent, the checkpoint moves as pages are cleaned, but that does not
-        // refill the reserve.
-        let spent = self.reserve_spent.load(Ordering::Relaxed);
+        // While the ballast is spent, the checkpoint moves as pages are cleaned, but that does not
+        // refill the ballast.
+        let spent = self.ballast_spent.load(Ordering::Relaxed);
         SpaceProgress {
             begun_us: now_us,
             since_us: now_us,
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_reserve_stops_operations() {
+    fn a_spent_ballast_stops_operations() {
         let marks = Thresholds { target: 0, soft: 100, hard: 200, capacity: 400 };
         let full = FullDisk::default();
         assert!(!full.holds_operations() && full.stop(&marks) == 200);
-        full.set_reserve_spent(false, true);
+        full.set_ballast_spent(false, true);
         assert!(full.holds_operations() && full.stop(&marks) == stop_beside_waiting(&marks));
-        full.set_reserve_spent(true, true);
+        full.set_ballast_spent(true, true);
         assert!(full.holds_operations() && full.stop(&marks) == 0);
         // The checkpoint is no progress meanwhile.
         let mut seen = full.progress(0, 5);

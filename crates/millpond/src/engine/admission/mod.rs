@@ -285,11 +285,11 @@ impl Admission {
         self.marks.thresholds()
     }
 
-    /// Sets whether the reserve is spent and will be refilled when unfinished transactions have
+    /// Sets whether the ballast is spent and will be refilled when unfinished transactions have
     /// ended, or is spent while one of them waits for pages that others may free.
-    pub(super) fn set_reserve_spent(&self, spent: bool, rollback_waits: bool) {
+    pub(super) fn set_ballast_spent(&self, spent: bool, rollback_waits: bool) {
         let known = self.at_limit.lock();
-        self.full.set_reserve_spent(spent, rollback_waits);
+        self.full.set_ballast_spent(spent, rollback_waits);
         if self.full.holds_operations() {
             self.marks.look_closer();
         }

@@ -48,7 +48,7 @@ fn set_up(disk: &MemDisk) -> Engine {
     for page in PAGES {
         store.log.make_room().unwrap();
         let holder = store.pool.hold_frames().unwrap();
-        let frame = holder.reserve_frame().unwrap();
+        let frame = holder.take_frame().unwrap();
         let mut mtr = Mtr::try_begin(&store.log, &store.pool).unwrap();
         let slot = mtr.add(store.pool.create(page, frame));
         let head = NodeHead { tree: TREE, level: 0, right: PageNo::NONE, low: &[], high: &[] };

@@ -7,7 +7,7 @@ namespace millpond {
 namespace {
 
 // At most so many rows are copied at once when a range scan begins.
-constexpr ulonglong AHEAD_MAX = 64;
+constexpr ulonglong FETCH_SIZE_MAX = 64;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ int Scan::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *rec
   to.upper = prefix.ptr || backward ? no_bytes() : range_end();
   to.lock = locks_.mode();
   to.wait = reader_.reads_rows() ? locks_.wait_of_scan() : locks_.wait();
-  if (to.upper.ptr) to.rows = rows_ahead();
+  if (to.upper.ptr) to.rows = fetch_size();
   positioned_ = false;
   match_ = prefix.ptr ? Match::PREFIX : Match::ANY;
   edge_ = backward ? Edge::FRONT : Edge::BACK;
@@ -101,9 +101,9 @@ millpond_bytes Scan::range_end() {
 
 // Returns how many rows a range will have, or 0 if nobody knows. One more than expected shows that
 // there are no more. A statement may want fewer rows than the range has.
-uint32_t Scan::rows_ahead() const {
+uint32_t Scan::fetch_size() const {
   if (reader_.index() != expected_index_) return 0;
-  return static_cast<uint32_t>(expected_rows_ < AHEAD_MAX ? expected_rows_ + 1 : AHEAD_MAX);
+  return static_cast<uint32_t>(expected_rows_ < FETCH_SIZE_MAX ? expected_rows_ + 1 : FETCH_SIZE_MAX);
 }
 
 // Tells whether a read by a whole key of a unique index finds one entry at most. A transaction that

@@ -53,7 +53,7 @@ class Scan {
   int read_one(uchar *record);
   bool has_one_entry() const;
   millpond_bytes range_end();
-  uint32_t rows_ahead() const;
+  uint32_t fetch_size() const;
 
   OpenTable &open_;
   ReadLocks &locks_;

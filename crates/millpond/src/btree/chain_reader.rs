@@ -65,6 +65,6 @@ fn visit_page<R>(
 ) -> Option<R> {
     let part = Overflow::new(page)?;
     let seen = visitor(part)?;
-    named.extend(part.ahead());
+    named.extend(part.following());
     Some(seen)
 }

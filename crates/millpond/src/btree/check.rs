@@ -5,9 +5,9 @@
 use base::PageNo;
 use pace::read_ahead::ReadAhead;
 
-use super::ahead::LeafReads;
 use super::descend::Latched;
 use super::overflow::chain_pages;
+use super::read_ahead::LeafReads;
 use super::seek::Seek;
 use super::tree::Tree;
 use crate::buffer::FetchHint;

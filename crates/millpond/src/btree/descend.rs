@@ -4,7 +4,7 @@
 use base::PageNo;
 use metrics::M;
 
-use super::ahead::LeafReads;
+use super::read_ahead::LeafReads;
 use super::root_copy;
 use super::seek::Seek;
 use super::tree::Tree;

@@ -3,8 +3,8 @@
 
 use base::PageNo;
 
-use super::ahead::LeafReads;
 use super::descend::Latched;
+use super::read_ahead::LeafReads;
 use super::root_copy;
 use super::seek::Seek;
 use super::tree::Tree;

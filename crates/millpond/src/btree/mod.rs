@@ -18,7 +18,6 @@
 //! 5. Changes of structure carry no undo. They stay even if the transaction that caused them is
 //!    aborted (Tr4).
 
-mod ahead;
 mod bulk;
 mod chain_reader;
 mod check;
@@ -28,6 +27,7 @@ mod leaf;
 mod merge;
 mod old_chain;
 mod overflow;
+mod read_ahead;
 mod root_copy;
 mod seek;
 mod split;
@@ -36,7 +36,6 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ahead::LeafReads;
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
@@ -44,4 +43,5 @@ pub(crate) use leaf::{LeafPlace, row_bytes};
 pub(crate) use merge::is_small;
 pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
+pub(crate) use read_ahead::LeafReads;
 pub(crate) use tree::Tree;

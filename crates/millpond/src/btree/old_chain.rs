@@ -157,7 +157,7 @@ fn names_in(
     let names = |bytes: &[u8]| {
         let part = Overflow::new(bytes)?;
         let ours = part.owner() == chain.owner && part.is_head() == (page == chain.head);
-        ours.then(|| part.ahead().collect())
+        ours.then(|| part.following().collect())
     };
     if let Some(image) = images.get(page) {
         return Ok(names(image));

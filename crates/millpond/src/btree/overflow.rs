@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::Version;
 use crate::page::op::PageOp;
-use crate::page::overflow::{ChainRef, ahead_for, capacity, numbers};
+use crate::page::overflow::{ChainRef, capacity, following_for, numbers};
 use crate::store::Store;
 
 /// More pages than a value of 4 GiB takes. A longer chain must contain a cycle.
@@ -45,11 +45,11 @@ pub(crate) fn write_chain(
     while !rest.is_empty() {
         between()?;
         // Only the last page that was named can name more.
-        let names = if reserved.left() <= 1 { ahead_for(page_bytes, rest.len()) } else { 0 };
+        let names = if reserved.left() <= 1 { following_for(page_bytes, rest.len()) } else { 0 };
         if names > 0 {
             store.space.reserve_more(&mut reserved, names as u32)?;
         }
-        let ahead = numbers(&reserved.pages()[1..][..names]);
+        let following = numbers(&reserved.pages()[1..][..names]);
         let (data, others) = rest.split_at(rest.len().min(capacity(page_bytes, names)));
         let holder = store.pool.hold_frames()?;
         let map = reserved.map(&holder)?;
@@ -65,7 +65,7 @@ pub(crate) fn write_chain(
             None => begin(&mut mtr, no),
         };
         chain.get_or_insert(ChainRef { head: no, len: value.len() as u32, owner });
-        mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, ahead: &ahead, data });
+        mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, following: &following, data });
         if let Some(before) = before {
             mtr.apply(before, &PageOp::SetNext { next: no });
         }

@@ -464,7 +464,7 @@ fn a_long_value_is_written_read_and_freed() {
     let (part, owner) = heads[1];
     let named: Vec<_> = {
         let page = store.pool.fetch(part).unwrap().read();
-        crate::page::overflow::Overflow::new(&page).unwrap().ahead().collect()
+        crate::page::overflow::Overflow::new(&page).unwrap().following().collect()
     };
     assert_eq!(named.len(), 12);
     assert_eq!(free_chain(store, part, owner, 100), 5);

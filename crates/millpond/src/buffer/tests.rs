@@ -1,8 +1,8 @@
 //! The pool from outside: which pages may be evicted, which threads wait, the state after a failed
 //! read, and the order in which pages are written.
 
-mod ahead;
 mod file;
+mod read_ahead;
 mod resize;
 
 use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage, fetch_many};

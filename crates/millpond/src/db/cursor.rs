@@ -5,8 +5,8 @@
 //! change the cursor seeks again, from the key of its last row.
 
 use super::Transaction;
+use super::fetch_size::FetchSize;
 use super::isolation::{LockWait, RowLock};
-use super::lock_ahead::LockAhead;
 use super::range::{half_open, owned_bound};
 use crate::btree::read_chain;
 use crate::error::{Error, Result};
@@ -146,7 +146,7 @@ struct Run {
     /// How many rows the next run copies, without locks.
     most: u16,
     /// How many rows the next run locks.
-    ahead: LockAhead,
+    fetch_size: FetchSize,
     progress: Progress,
     scan_start: ScanStart,
 }
@@ -297,7 +297,8 @@ impl Cursor {
             }
         };
         self.key.clone_from(if backward { part.to.as_ref().unwrap_or(&part.from) } else { &part.from });
-        (self.run.most, self.run.ahead, self.run.locked) = (self.how.first_run, LockAhead::default(), false);
+        (self.run.most, self.run.fetch_size, self.run.locked) =
+            (self.how.first_run, FetchSize::default(), false);
         (self.run.scan_start, self.run.progress) = (ScanStart::default(), Progress::default());
         let Some(_held) = self.fill(tx, backward, Some(part))? else { return Ok(None) };
         self.show_first(tx)?;
@@ -526,10 +527,10 @@ impl Cursor {
         let rules = tx.rules_with(if peeks { LockWait::SkipLocked } else { self.how.wait });
         let (run, txns) = (&mut self.run, &tx.core().engine.txns);
         if run.locked {
-            run.ahead.note_shown(run.at);
+            run.fetch_size.note_shown(run.at);
         }
         // Without a range a row is locked when it is returned and not before.
-        let max = if locks.range { run.ahead.rows(locks.rows.is_some()) } else { 1 };
+        let max = if locks.range { run.fetch_size.rows(locks.rows.is_some()) } else { 1 };
         run.found.clear();
         (run.at, run.locked) = (0, false);
         txns.owner(tx.txn()).expect_new_lock();
@@ -538,7 +539,7 @@ impl Cursor {
         let (since, ahead) = (&mut run.scan_start, &mut run.progress.ahead);
         let read = txns.row_locks().lock_range(tx.txn(), range, how, since, ahead, &mut run.found);
         run.next = boundary(tx.roll_back_if_required(txns.versions.check_rules_not_expired(rules, read))?);
-        run.ahead.note_fetched(run.found.len());
+        run.fetch_size.note_fetched(run.found.len());
         run.locked = true;
         Ok(())
     }

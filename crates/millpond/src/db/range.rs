@@ -25,7 +25,7 @@ pub struct Range<'t> {
     tree: Tree,
     reads: ReadMode,
     /// How many rows the next fetch locks at most.
-    lock_ahead: usize,
+    fetch_size: usize,
     /// How many rows it has locked.
     locked: usize,
     /// The keys that are not fetched yet: `from` inclusive, `to` exclusive (`None`: the end of the
@@ -68,10 +68,10 @@ impl Drop for HeldSnapshot {
     }
 }
 
-/// The most rows that one fetch locks before they are asked for. Only a range lock is taken ahead;
+/// The most rows that one fetch locks. Only range locks are taken before the rows are asked for;
 /// row locks are not.
-const LOCK_AHEAD_MAX: usize = 64;
-/// A range that was asked to lock its rows has locked so many before it locks any ahead.
+const FETCH_SIZE_MAX: usize = 64;
+/// A range that was asked to lock its rows locks so many one by one.
 const LOCK_ALONE: usize = 64;
 
 impl ReadMode {
@@ -162,7 +162,7 @@ impl<'t> Range<'t> {
             transaction,
             tree,
             reads,
-            lock_ahead: 1,
+            fetch_size: 1,
             locked: 0,
             unread: half_open(from, to),
             front: VecDeque::new(),
@@ -199,7 +199,7 @@ impl<'t> Range<'t> {
                 next
             }
             ReadMode::Locked(locks, rules) => {
-                let max = self.lock_ahead;
+                let max = self.fetch_size;
                 let how = LockingScan { locks, rules, backward, max, peeks: false };
                 let (since, ahead) = (&mut self.scan_start, &mut self.progress.ahead);
                 let read = txns.row_locks().lock_range(txn, range, how, since, ahead, out);
@@ -208,7 +208,7 @@ impl<'t> Range<'t> {
                     .roll_back_if_required(txns.versions.check_rules_not_expired(rules, read))?;
                 self.locked += out.len();
                 if locks.range && out.len() >= max && (locks.rows.is_none() || self.locked >= LOCK_ALONE) {
-                    self.lock_ahead = (max * 2).min(LOCK_AHEAD_MAX);
+                    self.fetch_size = (max * 2).min(FETCH_SIZE_MAX);
                 }
                 next
             }

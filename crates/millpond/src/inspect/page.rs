@@ -208,9 +208,9 @@ fn show_overflow(page: &[u8], out: &mut String) {
     let by = part.owner();
     writeln!(out, "  {place} page of a chain by {:?}, undo at {}; next page {next}", by.txn, by.undo_at)
         .unwrap();
-    let ahead: Vec<_> = part.ahead().map(|page| page.to_string()).collect();
-    if !ahead.is_empty() {
-        writeln!(out, "  ahead         {}", ahead.join(" ")).unwrap();
+    let following: Vec<_> = part.following().map(|page| page.to_string()).collect();
+    if !following.is_empty() {
+        writeln!(out, "  ahead         {}", following.join(" ")).unwrap();
     }
     writeln!(out, "  data          {}", quoted(part.data())).unwrap();
 }

@@ -11,9 +11,8 @@
 //! not synced, and `outlive` copies these commits into it. `block` and `group` are the formats, and
 //! `stamp` makes the headers of blocks. `reader` scans the log after a crash and decides where it
 //! ends; `held` has the blocks of the scan, which are valid by the rule of `epochs`, and `source`
-//! reads them, perhaps with a thread of `ahead`.
+//! reads them, perhaps with a thread of `read_ahead`.
 
-mod ahead;
 pub(crate) mod block;
 mod buffer;
 mod commit;
@@ -25,6 +24,7 @@ mod flush_state;
 pub(crate) mod group;
 mod held;
 mod outlive;
+mod read_ahead;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod room;

@@ -1,7 +1,7 @@
 //! [`BlockSource`]: where a scan gets blocks: from the segments, or from a thread that reads ahead.
 
-use super::ahead::{ReadAhead, ReadRange};
 use super::block::BLOCK_BYTES;
+use super::read_ahead::{LogReadAhead, ReadRange};
 use super::segment::{Segment, Segments};
 use crate::error::{Error, Result};
 use base::aligned::AlignedBuf;
@@ -21,7 +21,7 @@ pub(super) struct BlockSource<'a> {
     segment: Option<Arc<Segment>>,
     /// Reads go through the page cache: most of what one fetches is needed by the next.
     is_cached: bool,
-    ahead: Option<ReadAhead>,
+    read_ahead: Option<LogReadAhead>,
     /// Blocks that one read fetches.
     read_blocks: u64,
 }
@@ -40,7 +40,7 @@ impl<'a> BlockSource<'a> {
     fn new(segments: &'a Segments, is_cached: bool, read_blocks: u64) -> BlockSource<'a> {
         // A read never goes beyond its segment.
         let read_blocks = read_blocks.min(segments.shape().blocks);
-        BlockSource { segments, segment: None, is_cached, ahead: None, read_blocks }
+        BlockSource { segments, segment: None, is_cached, read_ahead: None, read_blocks }
     }
 
     /// The segments that are read.
@@ -62,18 +62,19 @@ impl<'a> BlockSource<'a> {
     /// Starts a thread that reads the next blocks while the caller works on the current ones. What
     /// it reads begins at block `lead` of the buffer of each [`BlockSource::read`].
     pub(super) fn read_ahead(&mut self, lead: usize) -> Result {
-        let ahead = ReadAhead::start(lead, self.read_blocks as usize);
-        self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", &self.segments.dir(), e))?);
+        let read_ahead = LogReadAhead::start(lead, self.read_blocks as usize);
+        self.read_ahead =
+            Some(read_ahead.map_err(|e| Error::io("start a thread for", &self.segments.dir(), e))?);
         Ok(())
     }
 
     /// Lets the thread that reads ahead read the blocks from `block` on.
     pub(super) fn expect(&mut self, block: u64) {
-        if self.ahead.is_some()
+        if self.read_ahead.is_some()
             && let (bytes, Some(range)) = (self.read_count(block) as usize * BLOCK_BYTES, self.range(block))
-            && let Some(ahead) = &self.ahead
+            && let Some(read_ahead) = &self.read_ahead
         {
-            ahead.request(range, bytes);
+            read_ahead.request(range, bytes);
         }
     }
 
@@ -89,10 +90,10 @@ impl<'a> BlockSource<'a> {
         at: usize,
     ) -> Result<bool> {
         let (held, len) = (held.start * BLOCK_BYTES..held.end * BLOCK_BYTES, count as usize * BLOCK_BYTES);
-        if self.ahead.is_some()
+        if self.read_ahead.is_some()
             && let Some(range) = self.range(block)
-            && let Some(ahead) = &self.ahead
-            && let Some(taken) = ahead.take(&range, len, buffer, held.clone())
+            && let Some(read_ahead) = &self.read_ahead
+            && let Some(taken) = read_ahead.take(&range, len, buffer, held.clone())
         {
             taken.map_err(|e| Error::io("read", &range.segment.path, e))?;
             return Ok(true);

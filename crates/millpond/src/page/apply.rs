@@ -57,8 +57,8 @@ impl PageOp<'_> {
             PageOp::MapSet { extent, page: bit } => map::set(page, extent, bit),
             PageOp::MapClear { extent, pages } => map::clear(page, extent, pages),
             PageOp::MapRelease { extent } => map::release(page, extent),
-            PageOp::InitOverflow { tree, owner, head, ahead, data } => {
-                overflow::init(page, tree, owner, head, ahead, data)
+            PageOp::InitOverflow { tree, owner, head, following, data } => {
+                overflow::init(page, tree, owner, head, following, data)
             }
             PageOp::SetNext { next } => overflow::set_next(page, next),
             PageOp::CutNames { names } => overflow::cut_names(page, names),

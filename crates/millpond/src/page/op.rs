@@ -19,7 +19,7 @@
 //! 13 map set     extent page(1)
 //! 14 map clear   extent pages(varint: a bit for each)
 //! 15 map release extent
-//! 16 init overflow  tree txn undo_at flags(1: 1 = head) ahead | data
+//! 16 init overflow  tree txn undo_at flags(1: 1 = head) following | data
 //! 17 set next    next
 //! 18 init file | content
 //! 19 init owners
@@ -142,7 +142,7 @@ pub(crate) enum PageOp<'a> {
         /// Whether this is the first page.
         head: bool,
         /// Numbers of pages that are reserved to follow, encoded as the page stores them.
-        ahead: &'a [u8],
+        following: &'a [u8],
         /// The bytes of the value.
         data: &'a [u8],
     },
@@ -258,11 +258,11 @@ impl<'a> PageOp<'a> {
             }
             PageOp::MapClear { extent, pages } => put_tagged(out, 14, &[extent.into(), pages.into()]),
             PageOp::MapRelease { extent } => put_tagged(out, 15, &[extent.into()]),
-            PageOp::InitOverflow { tree, owner, head, ahead, data } => {
+            PageOp::InitOverflow { tree, owner, head, following, data } => {
                 put_tagged(out, 16, &[tree.0.into()]);
                 put_version(out, owner);
                 out.put_u8(head.into());
-                out.put_prefixed(ahead);
+                out.put_prefixed(following);
                 out.extend_from_slice(data);
             }
             PageOp::SetNext { next } => put_tagged(out, 17, &[next.0.into()]),
@@ -314,7 +314,7 @@ impl<'a> PageOp<'a> {
                     1 => true,
                     _ => return Err(Truncated),
                 };
-                PageOp::InitOverflow { tree, owner, head, ahead: r.prefixed()?, data: rest(r)? }
+                PageOp::InitOverflow { tree, owner, head, following: r.prefixed()?, data: rest(r)? }
             }
             17 => PageOp::SetNext { next: PageNo(number(r)?) },
             18 => PageOp::InitFile { content: rest(r)? },

@@ -7,7 +7,7 @@
 //! 67  flags    u8   1 = first page
 //! 68  next     u32  next page, 0 in the last
 //! 72  len      u16  bytes of data here
-//! 74  ahead    u16  how many page numbers follow
+//! 74  count    u16  how many page numbers follow
 //! 76  spare    4 B
 //! 80  numbers  u32 each: pages that were reserved to follow this one, in order
 //!     data
@@ -30,27 +30,26 @@ const UNDO_AT: usize = 62;
 const FLAGS: usize = 67;
 const NEXT: usize = 68;
 const LEN: usize = 72;
-const AHEAD: usize = 74;
+const FOLLOWING: usize = 74;
 const NUMBERS: usize = 80;
 const HEAD: u8 = 1;
 
-/// The most pages that one page names ahead. The last of the pages that it names is the next to
-/// name others.
-const AHEAD_MAX: usize = 64;
+/// The most following pages that one page names. The last of them is the next to name others.
+const FOLLOWING_MAX: usize = 64;
 
-/// Returns how many bytes of a value fit one page that names `ahead` pages ahead.
+/// Returns how many bytes of a value fit one page that names `following` pages.
 #[must_use]
-pub(crate) const fn capacity(page_bytes: usize, ahead: usize) -> usize {
-    page_bytes - NUMBERS - 4 * ahead
+pub(crate) const fn capacity(page_bytes: usize, following: usize) -> usize {
+    page_bytes - NUMBERS - 4 * following
 }
 
-/// Returns how many pages ahead a page can name when `left` bytes of the value are still to be
-/// written: all pages that follow it, at most [`AHEAD_MAX`].
+/// Returns how many following pages a page can name when `left` bytes of the value are still to be
+/// written: all pages that follow it, at most [`FOLLOWING_MAX`].
 #[must_use]
-pub(crate) fn ahead_for(page_bytes: usize, left: usize) -> usize {
+pub(crate) fn following_for(page_bytes: usize, left: usize) -> usize {
     let all = capacity(page_bytes, 0);
     // Each number takes space from the data.
-    left.saturating_sub(all).div_ceil(all - 4).min(AHEAD_MAX)
+    left.saturating_sub(all).div_ceil(all - 4).min(FOLLOWING_MAX)
 }
 
 /// Returns how many pages a value of `len` bytes takes.
@@ -60,7 +59,7 @@ pub(crate) fn pages_for(page_bytes: usize, len: usize) -> usize {
     while left > 0 {
         // One page that names others, and all pages that it names but the last. That last one may
         // name others itself.
-        let names = ahead_for(page_bytes, left);
+        let names = following_for(page_bytes, left);
         let plain = names.saturating_sub(1);
         let held = capacity(page_bytes, names) + plain * capacity(page_bytes, 0);
         (pages, left) = (pages + 1 + plain, left.saturating_sub(held));
@@ -142,15 +141,15 @@ impl<'a> Overflow<'a> {
 
     /// Returns the pages that were reserved to follow this one, in order. Only pages that
     /// [`Overflow::next`] leads to belong to the chain.
-    pub(crate) fn ahead(&self) -> impl Iterator<Item = PageNo> + use<'a> {
-        let numbers = &self.page[NUMBERS..][..4 * usize::from(get_u16(self.page, AHEAD))];
+    pub(crate) fn following(&self) -> impl Iterator<Item = PageNo> + use<'a> {
+        let numbers = &self.page[NUMBERS..][..4 * usize::from(get_u16(self.page, FOLLOWING))];
         numbers.chunks_exact(4).map(|number| PageNo(get_u32(number, 0)))
     }
 
     /// Returns the bytes of the value that this page holds.
     #[must_use]
     pub(crate) fn data(&self) -> &'a [u8] {
-        let from = NUMBERS + 4 * usize::from(get_u16(self.page, AHEAD));
+        let from = NUMBERS + 4 * usize::from(get_u16(self.page, FOLLOWING));
         &self.page[from..][..usize::from(get_u16(self.page, LEN))]
     }
 }
@@ -160,12 +159,12 @@ pub(super) fn init(
     tree: TreeId,
     owner: Version,
     head: bool,
-    ahead: &[u8],
+    following: &[u8],
     data: &[u8],
 ) -> Result<(), Damage> {
-    let names = ahead.len() / 4;
+    let names = following.len() / 4;
     ensure!(
-        ahead.len().is_multiple_of(4) && names <= AHEAD_MAX,
+        following.len().is_multiple_of(4) && names <= FOLLOWING_MAX,
         "an overflow page names pages in no known way"
     );
     ensure!(data.len() <= capacity(page.len(), names), "an overflow page has too much data");
@@ -176,9 +175,9 @@ pub(super) fn init(
     set_u40(page, UNDO_AT, owner.undo_at);
     page[FLAGS] = if head { HEAD } else { 0 };
     set_u16(page, LEN, data.len() as u16);
-    set_u16(page, AHEAD, names as u16);
-    let (numbers, rest) = page[NUMBERS..].split_at_mut(ahead.len());
-    numbers.copy_from_slice(ahead);
+    set_u16(page, FOLLOWING, names as u16);
+    let (numbers, rest) = page[NUMBERS..].split_at_mut(following.len());
+    numbers.copy_from_slice(following);
     rest[..data.len()].copy_from_slice(data);
     Ok(())
 }
@@ -193,15 +192,15 @@ pub(super) fn set_next(page: &mut [u8], next: PageNo) -> Result<(), Damage> {
 /// more; the bytes of the other names become a part of it.
 pub(super) fn cut_names(page: &mut [u8], names: u16) -> Result<(), Damage> {
     ensure!(header::kind(page) == Some(PageKind::Overflow), "the page is no overflow page");
-    ensure!(names < get_u16(page, AHEAD), "the overflow page does not name so many pages");
-    set_u16(page, AHEAD, names);
+    ensure!(names < get_u16(page, FOLLOWING), "the overflow page does not name so many pages");
+    set_u16(page, FOLLOWING, names);
     Ok(())
 }
 
 /// Checks that the page's lengths are in range.
 pub(super) fn check(page: &[u8]) -> Result<(), Damage> {
-    let names = usize::from(get_u16(page, AHEAD));
-    ensure!(names <= AHEAD_MAX, "an overflow page names pages in no known way");
+    let names = usize::from(get_u16(page, FOLLOWING));
+    ensure!(names <= FOLLOWING_MAX, "an overflow page names pages in no known way");
     ensure!(
         usize::from(get_u16(page, LEN)) <= capacity(page.len(), names),
         "an overflow page has too much data"

@@ -437,9 +437,9 @@ fn runs_of_inserts_are_detected() {
 fn an_overflow_page_reads_back() {
     let mut twin = Twin::new(8192);
     let owner = Version { txn: TxnId(3), undo_at: 9 };
-    let (data, ahead) = (vec![7; overflow::capacity(8192, 2)], [PageNo(12), PageNo(70_000)]);
-    let numbers = overflow::numbers(&ahead);
-    let init = |ahead| PageOp::InitOverflow { tree: TREE, owner, head: true, ahead, data: &data };
+    let (data, following) = (vec![7; overflow::capacity(8192, 2)], [PageNo(12), PageNo(70_000)]);
+    let numbers = overflow::numbers(&following);
+    let init = |following| PageOp::InitOverflow { tree: TREE, owner, head: true, following, data: &data };
     twin.apply(init(&numbers)).unwrap();
     assert!(twin.apply(init(&[0; 12])).is_err() && twin.apply(init(&[0; 7])).is_err());
     twin.apply(PageOp::SetNext { next: PageNo(12) }).unwrap();
@@ -448,7 +448,7 @@ fn an_overflow_page_reads_back() {
         (page.owner(), page.is_head(), page.next(), page.data()),
         (owner, true, PageNo(12), &data[..])
     );
-    assert!(page.ahead().eq(ahead));
+    assert!(page.following().eq(following));
     let chain = ChainRef { head: PageNo(4), len: 1 << 20, owner };
     assert_eq!(ChainRef::decode(&chain.encode()), Ok(chain));
     twin.apply(PageOp::Free).unwrap();
@@ -467,7 +467,7 @@ fn a_chain_uses_every_page_that_it_names() {
             let (mut left, mut named, mut pages) = (len, 1, 0);
             while left > 0 {
                 pages += 1;
-                let names = if named == 1 { overflow::ahead_for(page_bytes, left) } else { 0 };
+                let names = if named == 1 { overflow::following_for(page_bytes, left) } else { 0 };
                 named = named + names - 1;
                 left = left.saturating_sub(overflow::capacity(page_bytes, names));
                 assert!(

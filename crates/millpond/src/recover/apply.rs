@@ -4,8 +4,8 @@
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop};
 use super::end::READ_AHEAD_BYTES;
+use super::neighbour_reads::{NeighbourReads, all_fit};
 use super::on_demand::pending::Pending;
-use super::read_ahead::{ReadAhead, all_fit};
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
 use crate::buffer::{FetchHint, Pool, fetch_many};
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// log.
 const BATCH_PAGES: usize = 256;
 /// So many changes before its turn a change is brought into the processor's caches.
-const LOOK_AHEAD: usize = 32;
+const PREFETCH_CHANGES: usize = 32;
 
 /// The input of the second pass.
 pub(crate) struct Replay {
@@ -74,7 +74,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
     for worker in 0..workers {
         let (job, queue, positions) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&positions));
         match spawn_engine("millpond-replay", move || {
-            job.work(worker, shape, ReadAhead::new(all_fit), &queue, &positions)
+            job.work(worker, shape, NeighbourReads::new(all_fit), &queue, &positions)
         }) {
             Ok(other) => others.push(other),
             Err(e) => {
@@ -148,7 +148,7 @@ impl Replay {
         &self,
         worker: usize,
         shape: Shape,
-        mut ahead: ReadAhead,
+        mut reads: NeighbourReads,
         queue: &Arc<BoundedQueue<Window>>,
         positions: &[AtomicU64],
     ) -> Result {
@@ -163,7 +163,7 @@ impl Replay {
             (self.reached)(Lsn(all.unwrap_or(0)));
             for partition in shape.of_worker(worker) {
                 let places = by_page.sort(&window, partition, shape);
-                self.apply(&window, places, worker, &mut ahead, batch_pages)?;
+                self.apply(&window, places, worker, &mut reads, batch_pages)?;
             }
             queue.give_back(window);
         }
@@ -182,7 +182,7 @@ impl Replay {
         window: &Window,
         places: &[Place],
         worker: usize,
-        ahead: &mut ReadAhead,
+        reads: &mut NeighbourReads,
         batch_pages: usize,
     ) -> Result {
         let mut changes = Vec::new();
@@ -198,7 +198,7 @@ impl Replay {
                 && let Some(page) = by_page.next()
             {
                 batch.push(page);
-                ahead.want(page[0].page, &self.pending, &mut wanted);
+                reads.want(page[0].page, &self.pending, &mut wanted);
             }
             if batch.is_empty() {
                 return Ok(());
@@ -206,7 +206,7 @@ impl Replay {
             let mine = InReplay::begin(&self.pending, worker, wanted.iter().copied());
             fetch_many(&self.pool, &mine.numbers, FetchHint::Replay)?;
             for page in &batch {
-                self.look_ahead(window, &places[at..], page.len());
+                self.prefetch(window, &places[at..], page.len());
                 at += page.len();
                 if mine.numbers.binary_search(&page[0].page).is_err() {
                     continue;
@@ -220,8 +220,8 @@ impl Replay {
 
     /// Asks the processor for the memory of the changes that come soon after the next `count`, and
     /// of their pages. Each of them is a miss of its caches otherwise.
-    fn look_ahead(&self, window: &Window, places: &[Place], count: usize) {
-        let from = LOOK_AHEAD.min(places.len());
+    fn prefetch(&self, window: &Window, places: &[Place], count: usize) {
+        let from = PREFETCH_CHANGES.min(places.len());
         let mut before = places[from.saturating_sub(1)].page;
         for place in places[from..].iter().take(count) {
             window.prefetch(*place);

@@ -4,7 +4,7 @@ pub(crate) mod apply;
 mod chunk_queue;
 pub(crate) mod end;
 pub(crate) mod lists;
+mod neighbour_reads;
 pub(crate) mod on_demand;
-mod read_ahead;
 pub(crate) mod undo;
 mod window;

@@ -89,7 +89,7 @@ impl Ground {
     /// once. REQUIRES: no latch held.
     pub(super) fn each_page(&self, pages: &[PageNo], mut look: impl FnMut(usize, &[u8]) -> Result) -> Result {
         for (n, &page) in pages.iter().enumerate() {
-            self.read_ahead(pages, n);
+            self.read_maps_together(pages, n);
             let page = self.pool.fetch_with(page, FetchHint::Scan)?.read();
             look(n, &page)?;
         }
@@ -99,7 +99,7 @@ impl Ground {
     /// Reads the next pages of the map with many reads in flight, each time `n` comes to such a
     /// batch. A file of half a terabyte has eight thousand map pages, and a small pool has few
     /// frames. Errors are ignored here: the fetch of the single page returns them.
-    pub(super) fn read_ahead(&self, pages: &[PageNo], n: usize) {
+    pub(super) fn read_maps_together(&self, pages: &[PageNo], n: usize) {
         let together = MAPS_TOGETHER.min(self.pool.frame_count() / 8).max(1);
         if n.is_multiple_of(together) {
             let _ = fetch_many(&self.pool, &pages[n..pages.len().min(n + together)], FetchHint::Scan);

@@ -58,7 +58,7 @@ pub(super) fn release_tree(ground: &Ground, sharing: &Sharing, tree: TreeId, roo
     };
     let maps = ground.maps(groups.iter().copied());
     for (n, &group) in groups.iter().enumerate() {
-        ground.read_ahead(&maps, n);
+        ground.read_maps_together(&maps, n);
         pass(release_group(ground, tree, group, room))?;
     }
     // Extents that stay shared and empty are used by small trees, or freed by the next drop.

@@ -8,8 +8,8 @@ use crate::store::Store;
 use crate::undo::{HeldPiece, Stream, UndoAccess};
 use base::PageNo;
 
-/// How many records of one transaction are looked at ahead.
-const RECORDS_AHEAD: usize = 16;
+/// How many records of one transaction are looked at together.
+const RECORDS_TOGETHER: usize = 16;
 
 /// Reads the first pages of the long values that the records of `streams` have replaced, those that
 /// are in no frame. Returns no errors: what cannot be read is left out. REQUIRES: no latch held;
@@ -31,7 +31,7 @@ pub(super) fn read_chain_heads<'a>(
 /// now, so that [`crate::btree::OldChain`] can trust what is read of it.
 fn chain_heads(store: &Store, trees: &Trees, stream: &Stream) -> Vec<PageNo> {
     let (mut walk, none, mut heads) = (stream.walk(true), HeldPiece::default(), Vec::new());
-    for _ in 0..RECORDS_AHEAD {
+    for _ in 0..RECORDS_TOGETHER {
         let found = stream.walk_on(&mut walk, &none, |record, purge| work_of(&record.entry, purge));
         let Ok(UndoAccess::Here(Some(Ok(work)))) = found else { break };
         let head = work.chain.filter(|_| trees.get(work.tree).is_some()).map(|chain| chain.head);

@@ -153,10 +153,10 @@ impl RowLocks<'_> {
                 return Ok((cursor.end(), Then::Done(Next::End)));
             }
             let key = key.to_vec();
-            let ahead = locks.range && !out.is_empty();
-            let rules = if ahead { Rules { wait: Wait::NoWait, ..rules } } else { rules };
+            let unasked = locks.range && !out.is_empty();
+            let rules = if unasked { Rules { wait: Wait::NoWait, ..rules } } else { rules };
             let locked = match self.lock_found(cursor, (rules, contested), &key, leaf.row(slot)) {
-                Err(Error::LockTimeout) if ahead => {
+                Err(Error::LockTimeout) if unasked => {
                     let end = cursor.before(&key);
                     return Ok((Some(end.clone()), Then::Done(Next::At(end))));
                 }

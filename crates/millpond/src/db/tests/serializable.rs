@@ -134,7 +134,7 @@ fn a_range_locks_what_it_has_read_from_either_end() {
             assert!(!kept || waited, "{front} from the front, {back} from the back: {n} is free");
             free += u32::from(!waited);
         }
-        // A range locks ahead at most as many rows as it has returned, and at most 64.
+        // A range locks unasked at most as many rows as it has returned, and at most 64.
         let locked = front + back + front.clamp(1, 64) + back.clamp(1, 64);
         assert!(all || free + locked as u32 * 10 >= 2000, "{front} {back}: {free} free");
     }

@@ -70,15 +70,15 @@ struct ReadAheadState {
 
 /// A thread that reads one range ahead.
 #[derive(Debug)]
-pub(super) struct ReadAhead {
+pub(super) struct LogReadAhead {
     shared: Arc<ReadAheadShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl ReadAhead {
+impl LogReadAhead {
     /// Starts the thread, which can read up to `blocks` blocks at a time. They are given out in a
     /// buffer with room for `lead` blocks before them.
-    pub(super) fn start(lead: usize, blocks: usize) -> io::Result<ReadAhead> {
+    pub(super) fn start(lead: usize, blocks: usize) -> io::Result<LogReadAhead> {
         let buffer = Some(AlignedBuf::zeroed((lead + blocks) * BLOCK_BYTES));
         let state = ReadAheadState { buffer, requested: None, done: None, closed: false };
         let shared = Arc::new(ReadAheadShared {
@@ -88,7 +88,7 @@ impl ReadAhead {
         });
         let for_thread = Arc::clone(&shared);
         let thread = spawn("millpond-ahead", move || for_thread.serve())?;
-        Ok(ReadAhead { shared, thread: Some(thread) })
+        Ok(LogReadAhead { shared, thread: Some(thread) })
     }
 
     /// Requests `bytes` bytes of a range, unless the thread is still busy with another.
@@ -150,7 +150,7 @@ impl ReadAheadShared {
     }
 }
 
-impl Drop for ReadAhead {
+impl Drop for LogReadAhead {
     fn drop(&mut self) {
         self.shared.mu.lock().closed = true;
         self.shared.changed.notify_all();
@@ -190,40 +190,40 @@ mod tests {
     fn a_requested_range_is_taken_once_and_nothing_else_is() {
         let (segment, other) = (segment(0, 64), segment(1, 64));
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = ReadAhead::start(2, 8).unwrap();
+        let read_ahead = LogReadAhead::start(2, 8).unwrap();
         let mut bytes = AlignedBuf::zeroed(10 * BLOCK_BYTES);
-        assert!(ahead.take(&at(0), LEN, &mut bytes, 0..0).is_none(), "nothing was requested");
-        ahead.request(at(4), LEN);
-        ahead.take(&at(4), LEN, &mut bytes, 0..0).unwrap().unwrap();
+        assert!(read_ahead.take(&at(0), LEN, &mut bytes, 0..0).is_none(), "nothing was requested");
+        read_ahead.request(at(4), LEN);
+        read_ahead.take(&at(4), LEN, &mut bytes, 0..0).unwrap().unwrap();
         let has = |bytes: &[u8], block: usize, byte| {
             bytes[block * BLOCK_BYTES..][..BLOCK_BYTES] == [byte; BLOCK_BYTES]
         };
         assert!((0..4).all(|n| has(&bytes, 2 + n, 4 + n as u8)));
-        ahead.request(at(8), LEN);
-        ahead.take(&at(8), LEN, &mut bytes, 5 * BLOCK_BYTES..6 * BLOCK_BYTES).unwrap().unwrap();
+        read_ahead.request(at(8), LEN);
+        read_ahead.take(&at(8), LEN, &mut bytes, 5 * BLOCK_BYTES..6 * BLOCK_BYTES).unwrap().unwrap();
         assert!((0..5).all(|n| has(&bytes, 1 + n, 7 + n as u8)), "the last block of before comes with them");
-        assert!(ahead.take(&at(8), LEN, &mut bytes, 0..0).is_none(), "it is taken once");
+        assert!(read_ahead.take(&at(8), LEN, &mut bytes, 0..0).is_none(), "it is taken once");
         for wrong in [at(5), ReadRange::new(other, SHAPE, 4)] {
-            ahead.request(at(4), LEN);
-            assert!(ahead.take(&wrong, LEN, &mut bytes, 0..0).is_none());
+            read_ahead.request(at(4), LEN);
+            assert!(read_ahead.take(&wrong, LEN, &mut bytes, 0..0).is_none());
         }
-        ahead.request(at(4), 2 * LEN);
-        assert!(ahead.take(&at(4), LEN, &mut bytes, 0..0).is_none(), "another length");
+        read_ahead.request(at(4), 2 * LEN);
+        assert!(read_ahead.take(&at(4), LEN, &mut bytes, 0..0).is_none(), "another length");
     }
 
     #[test]
     fn a_read_error_is_reported_only_to_a_reader_of_the_range() {
         let segment = segment(0, 4);
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = ReadAhead::start(0, 4).unwrap();
+        let read_ahead = LogReadAhead::start(0, 4).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
-        let mut take = |range| ahead.take(&range, LEN, &mut bytes, 0..0);
-        ahead.request(at(60), LEN);
-        ahead.request(at(0), LEN);
+        let mut take = |range| read_ahead.take(&range, LEN, &mut bytes, 0..0);
+        read_ahead.request(at(60), LEN);
+        read_ahead.request(at(0), LEN);
         assert!(take(at(60)).is_none_or(|read| read.is_err()));
-        ahead.request(at(60), LEN);
+        read_ahead.request(at(60), LEN);
         assert!(take(at(60)).unwrap().is_err());
-        ahead.request(at(0), LEN);
+        read_ahead.request(at(0), LEN);
         take(at(0)).unwrap().unwrap();
     }
 }

@@ -19,15 +19,15 @@ pub(super) fn all_fit(pending_pages: usize, frames: usize) -> bool {
 
 /// What a worker reads.
 #[derive(Debug)]
-pub(super) struct ReadAhead {
+pub(super) struct NeighbourReads {
     all_fit: bool,
     /// The first pages of neighbours that have been read.
     read: BTreeSet<PageNo>,
 }
 
-impl ReadAhead {
-    pub(super) fn new(all_fit: bool) -> ReadAhead {
-        ReadAhead { all_fit, read: BTreeSet::new() }
+impl NeighbourReads {
+    pub(super) fn new(all_fit: bool) -> NeighbourReads {
+        NeighbourReads { all_fit, read: BTreeSet::new() }
     }
 
     /// Adds a page to those that are to be read, and its neighbours the first time. REQUIRES: pages
@@ -56,16 +56,16 @@ mod tests {
     fn neighbours_are_read_once() {
         let lacking = [3, 64, 66, 67, 100, 127, 128, 200];
         let (_dir, pending) =
-            pending("replay-reads-ahead", 1 << 20, &lacking.map(|page| (PageNo(page), Lsn(9))));
-        let mut ahead = ReadAhead::new(true);
-        let want = |ahead: &mut ReadAhead, pages: &[u32]| {
+            pending("replay-reads-neighbours", 1 << 20, &lacking.map(|page| (PageNo(page), Lsn(9))));
+        let mut reads = NeighbourReads::new(true);
+        let want = |reads: &mut NeighbourReads, pages: &[u32]| {
             let mut wanted = Vec::new();
-            pages.iter().for_each(|page| ahead.want(PageNo(*page), &pending, &mut wanted));
+            pages.iter().for_each(|page| reads.want(PageNo(*page), &pending, &mut wanted));
             wanted.into_iter().map(|page| page.0).collect::<Vec<_>>()
         };
-        assert_eq!(want(&mut ahead, &[66, 80, 100, 128]), [64, 66, 67, 100, 127, 128]);
-        assert_eq!(want(&mut ahead, &[66, 80, 100, 200]), [66, 80, 100, 200], "80 is left out later");
-        assert_eq!(want(&mut ReadAhead::new(false), &[3, 100]), [3, 100]);
+        assert_eq!(want(&mut reads, &[66, 80, 100, 128]), [64, 66, 67, 100, 127, 128]);
+        assert_eq!(want(&mut reads, &[66, 80, 100, 200]), [66, 80, 100, 200], "80 is left out later");
+        assert_eq!(want(&mut NeighbourReads::new(false), &[3, 100]), [3, 100]);
         assert!(all_fit(50, 100) && !all_fit(51, 100));
     }
 }

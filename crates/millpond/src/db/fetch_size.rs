@@ -6,13 +6,13 @@
 const PART: usize = 4;
 /// The most rows that one fetch locks.
 const MOST: usize = 64;
-/// A scan that was asked to lock its rows locks none ahead before it has shown so many. The locks
-/// of a plain read are for its transaction alone to know.
+/// A scan that was asked to lock its rows locks them one by one before it has shown so many. The
+/// locks of a plain read are for its transaction alone to know.
 const SHOWN_LEAST: usize = 64;
 
-/// How far a scan locks ahead.
+/// How many rows a fetch of a scan locks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LockAhead {
+pub(super) struct FetchSize {
     /// Rows that the scan has shown.
     shown: usize,
     /// Rows of the fetch before.
@@ -22,13 +22,13 @@ pub(super) struct LockAhead {
     most: usize,
 }
 
-impl Default for LockAhead {
-    fn default() -> LockAhead {
-        LockAhead { shown: 0, fetched: 0, most: MOST }
+impl Default for FetchSize {
+    fn default() -> FetchSize {
+        FetchSize { shown: 0, fetched: 0, most: MOST }
     }
 }
 
-impl LockAhead {
+impl FetchSize {
     /// Returns how many rows the next fetch locks. `asked`: the caller asked for locks.
     pub(super) fn rows(self, asked: bool) -> usize {
         let least = if asked { SHOWN_LEAST } else { 0 };
@@ -54,12 +54,12 @@ mod tests {
 
     /// Shows `shown` rows of each fetch, and returns how many rows the fetches locked.
     fn fetches(asked: bool, shown: impl Fn(usize) -> usize) -> Vec<usize> {
-        let mut ahead = LockAhead::default();
+        let mut size = FetchSize::default();
         let mut rows = Vec::new();
         for n in 0..400 {
-            rows.push(ahead.rows(asked));
-            ahead.note_fetched(rows[n]);
-            ahead.note_shown(shown(rows[n]));
+            rows.push(size.rows(asked));
+            size.note_fetched(rows[n]);
+            size.note_shown(shown(rows[n]));
         }
         rows
     }
@@ -83,7 +83,7 @@ mod tests {
 
     /// A statement that changes each row that it reads locks at most two rows with each fetch.
     #[test]
-    fn rows_that_are_read_again_are_not_locked_ahead() {
+    fn rows_that_are_read_again_are_locked_one_by_one() {
         assert!(fetches(true, |_| 1).iter().filter(|rows| **rows > 2).count() <= 1);
     }
 }

@@ -10,12 +10,12 @@ extern crate self as vfs;
 
 mod buffer;
 mod clock;
-mod decided;
 mod lock;
 mod locks;
 mod log;
 mod model;
 mod mvcc;
+mod on_record;
 #[path = "../../crates/millpond/src/planted.rs"]
 mod planted;
 mod undo;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let only = ONLY.get_or_init(|| cli.name.unwrap_or_default());
     buffer::models();
     log::models();
-    decided::models();
+    on_record::models();
     locks::models();
     users::models();
     mvcc::models();

@@ -70,7 +70,7 @@ impl Rows {
         Arc::new(Rows { log, status, snapshots, queue, known_due: AtomicU64::new(0), old })
     }
 
-    /// As `Commits::decide`.
+    /// As `Commits::record_commit`.
     fn commit(&self, txn: TxnId) {
         self.status.set(txn, TxnState::Committing);
         let lsn = Lsn(self.log.reserved.fetch_add(10, Ordering::SeqCst));
@@ -113,7 +113,7 @@ impl Rows {
         let mut turn = 0;
         loop {
             match sight(self.status.state(txn), false, snapshot) {
-                Sight::Undecided => spin(&mut turn),
+                Sight::Committing => spin(&mut turn),
                 Sight::Visible(_) => return true,
                 Sight::Older => {
                     let purged = self.old[txn.0 as usize - 1].read();

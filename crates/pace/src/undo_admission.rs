@@ -52,9 +52,9 @@ pub enum UndoDecision {
     Wait,
 }
 
-/// Decides about a request for `redo_bytes` bytes.
+/// Returns whether and how a request for `redo_bytes` bytes is admitted.
 #[must_use]
-pub fn decide(view: &UndoView, redo_bytes: u64) -> UndoDecision {
+pub fn admit(view: &UndoView, redo_bytes: u64) -> UndoDecision {
     let (marks, end) = (&view.marks, view.age.saturating_add(redo_bytes));
     if end <= delay_mark(marks) {
         UndoDecision::Now
@@ -104,7 +104,7 @@ mod tests {
         let marks = Thresholds { target: 60, soft: 75, hard: 95, capacity: 101 };
         let mut out = String::new();
         for age in [0, 75, 88, 89, 93, 94, 96, 97, 101, 200] {
-            let say = |checkpoint_blocked| decide(&UndoView { age, marks, checkpoint_blocked }, 1);
+            let say = |checkpoint_blocked| admit(&UndoView { age, marks, checkpoint_blocked }, 1);
             out += &format!("{age:>3} {:?} {:?}\n", say(false), say(true));
         }
         expect![[r#"
@@ -121,7 +121,7 @@ mod tests {
         "#]]
         .assert_eq(&out);
         assert_eq!(
-            decide(&UndoView { age: u64::MAX, marks, checkpoint_blocked: true }, 10),
+            admit(&UndoView { age: u64::MAX, marks, checkpoint_blocked: true }, 10),
             UndoDecision::Wait
         );
     }
@@ -143,7 +143,7 @@ mod tests {
                 if step % (pause_us(clean) / 1000) == 0 {
                     slice = UNDO_SLICE_BYTES;
                 }
-                let gave = match decide(&view, 1000) {
+                let gave = match admit(&view, 1000) {
                     UndoDecision::Now => 300_000,
                     UndoDecision::InSlices => std::mem::take(&mut slice),
                     UndoDecision::Wait => 0,

@@ -153,7 +153,7 @@ impl View<'_> {
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
-                Sight::Undecided => spin(&mut turn),
+                Sight::Committing => spin(&mut turn),
             }
         }
     }
@@ -254,8 +254,8 @@ impl View<'_> {
         loop {
             let state = if own { TxnState::Active } else { self.state(newest, seen) };
             match writer_state(state, own, conflicts_after) {
-                WriterState::Undecided => spin(&mut turn),
-                decided => return decided,
+                WriterState::Committing => spin(&mut turn),
+                known => return known,
             }
         }
     }

@@ -13,7 +13,7 @@ pub(crate) enum Sight {
     /// The reader sees an older version.
     Older,
     /// The commit LSN is not known yet: look again.
-    Undecided,
+    Committing,
 }
 
 /// The state of a version's writer, as a transaction must treat it that wants to lock or change the
@@ -30,7 +30,7 @@ pub(crate) enum WriterState {
     /// The version must be reverted first (Un6).
     Aborted,
     /// The commit LSN is not known yet: look again.
-    Undecided,
+    Committing,
 }
 
 /// Returns whether a reader sees a version. `own`: the reader's transaction made it.
@@ -39,7 +39,7 @@ pub(crate) fn sight(state: TxnState, own: bool, snapshot: Lsn) -> Sight {
         _ if own => Sight::Visible(None),
         TxnState::Settled => Sight::Visible(None),
         TxnState::Committed(lsn) if lsn < snapshot => Sight::Visible(Some(lsn)),
-        TxnState::Committing => Sight::Undecided,
+        TxnState::Committing => Sight::Committing,
         TxnState::Committed(_) | TxnState::Active | TxnState::Prepared | TxnState::Aborted => Sight::Older,
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn writer_state(state: TxnState, own: bool, snapshot: Option<Lsn>) ->
         TxnState::Committed(lsn) => WriterState::Free(Some(lsn)),
         TxnState::Active | TxnState::Prepared => WriterState::Locked,
         TxnState::Aborted => WriterState::Aborted,
-        TxnState::Committing => WriterState::Undecided,
+        TxnState::Committing => WriterState::Committing,
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
             Committed(lsn 99): reads Visible(Some(lsn 99)), writes Free(Some(lsn 99)), without snapshot Free(Some(lsn 99))
             Committed(lsn 100): reads Older, writes Conflict, without snapshot Free(Some(lsn 100))
             Committed(lsn 101): reads Older, writes Conflict, without snapshot Free(Some(lsn 101))
-            Committing: reads Undecided, writes Undecided, without snapshot Undecided
+            Committing: reads Committing, writes Committing, without snapshot Committing
             Active: reads Older, writes Locked, without snapshot Locked
             Prepared: reads Older, writes Locked, without snapshot Locked
             Aborted: reads Older, writes Aborted, without snapshot Aborted

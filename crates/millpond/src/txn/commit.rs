@@ -1,9 +1,9 @@
 //! How transactions commit. `prepare.rs` has two-phase commit.
 
 use super::bookmark::Bookmark;
-use super::decided::{Decided, OnRecord};
 use super::ended::Ended;
 use super::log_record::log_in;
+use super::on_record::{OnRecord, UnrecordedCommits};
 use super::transaction::Txn;
 use super::versions::Versions;
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub(crate) struct Commits<'a> {
     pub(super) locks: &'a LockTable,
     /// Takes those that have committed.
     pub(super) ended: &'a Ended,
-    pub(super) decided: &'a Decided,
+    pub(super) unrecorded: &'a UnrecordedCommits,
     pub(super) bookmark: &'a Bookmark,
 }
 
@@ -39,7 +39,7 @@ impl Commits<'_> {
     /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case. A
     /// `mark` becomes the database's bookmark by the same group of the log. There is `room` for it,
     /// so no reader waits for more than a few steps while the transaction is committing.
-    pub(super) fn decide(
+    pub(super) fn record_commit(
         &self,
         owner: &Owner,
         stream: &Arc<Stream>,
@@ -57,7 +57,7 @@ impl Commits<'_> {
         };
         let lsn = log_in(self.log, room, put, |lsn| {
             // Before the first reader sees the commit.
-            self.decided.note(on_record, lsn);
+            self.unrecorded.note(on_record, lsn);
             if let Some(mark) = mark {
                 self.bookmark.note(lsn, mark);
             }
@@ -88,7 +88,7 @@ impl Commits<'_> {
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
                 let room = Room::Lent(self.log.credit()?);
-                Ok(Some(self.decide(owner, stream, OnRecord::Nowhere, mark, room)))
+                Ok(Some(self.record_commit(owner, stream, OnRecord::Nowhere, mark, room)))
             }
             stream => {
                 if stream.is_some() {
@@ -104,7 +104,7 @@ impl Commits<'_> {
     /// is acknowledged, if there is one.
     pub(crate) fn seen_needed(&self, txn: &Txn) -> Option<Lsn> {
         let seen = txn.seen.get();
-        if seen == Lsn::ZERO { None } else { Some(self.decided.needed(seen)) }
+        if seen == Lsn::ZERO { None } else { Some(self.unrecorded.needed(seen)) }
     }
 
     /// Waits until everything that the transaction was shown is durable (Co10). It is not needed if

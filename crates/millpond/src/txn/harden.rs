@@ -39,8 +39,8 @@ impl Hardener<'_> {
     /// behind needs no undo after a crash.
     fn stage_of(&self, txn: TxnId, xids: &BTreeMap<TxnId, Vec<u8>>, needs_purge: bool) -> Option<Stage> {
         match self.versions.status.state(txn) {
-            // The commit record of a transaction that is deciding lies above the checkpoint, where
-            // recovery finds it.
+            // The commit record of a transaction that is committing lies above the checkpoint,
+            // where recovery finds it.
             TxnState::Active | TxnState::Committing => Some(Stage::Active),
             TxnState::Prepared => Some(match xids.get(&txn) {
                 Some(xid) => Stage::Prepared(xid.clone()),

@@ -118,7 +118,7 @@ impl RowLocks<'_> {
             }
             WriterState::Conflict => Err(Error::WriteConflict),
             WriterState::Aborted => Ok(Some(Conflict::Revert)),
-            WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
+            WriterState::Committing => unreachable!("`writer_state` waits for the commit LSN"),
             WriterState::Locked => {
                 let active =
                     || matches!(self.versions.status.state(newest), TxnState::Active | TxnState::Prepared);

@@ -9,8 +9,8 @@
 //!   numbers, and the [`tree_ids`] of new ones.
 //! - [`ended`] has the transactions that wait to be reverted ([`reverts`]) or purged, and the
 //!   [`quarantine`] of work that cannot be done now.
-//! - [`prepared`] has the prepared transactions; [`decided`] knows which commits a coordinator has
-//!   on record; [`bookmark`] is the bytes that a program keeps with its last commit.
+//! - [`prepared`] has the prepared transactions; [`on_record`] knows which commits a coordinator
+//!   has on record; [`bookmark`] is the bytes that a program keeps with its last commit.
 //! - [`lock_wait`] waits for locks and counts the time.
 //!
 //! One [`transaction`] has its id, its undo, its snapshot and its locks, and [`rules`] say how it
@@ -41,7 +41,6 @@ pub(crate) mod bookmark;
 mod chain_heads;
 mod commit;
 pub(crate) mod counters;
-mod decided;
 mod ended;
 mod harden;
 mod history;
@@ -55,6 +54,7 @@ pub(crate) mod lock_wait;
 mod locking_scan;
 mod log_record;
 mod marks;
+mod on_record;
 pub(crate) mod overtaken;
 mod own_snapshot;
 mod prepare;
@@ -80,10 +80,10 @@ mod versions;
 mod write;
 
 pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
-pub(crate) use decided::OnRecord;
 pub(crate) use history_limits::HistoryLimits;
 pub(crate) use lock::Locked;
 pub(crate) use locking_scan::{LockingScan, ScanLocks};
+pub(crate) use on_record::OnRecord;
 pub(crate) use rules::Rules;
 pub(crate) use system::{Recovered, Txns};
 pub(crate) use transaction::Txn;

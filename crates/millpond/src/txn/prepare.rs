@@ -6,9 +6,9 @@
 //! the log keeps room, so this commit waits for nothing and cannot fail.
 
 use super::commit::Commits;
-use super::decided::OnRecord;
 use super::lock_wait::LockWaits;
 use super::log_record::log_record;
+use super::on_record::OnRecord;
 use super::prepared::{Prepared, PreparedList};
 use super::rollback::Rollbacks;
 use super::transaction::Txn;
@@ -74,7 +74,7 @@ impl TwoPhase<'_> {
     /// only for commits that no coordinator has on record.
     pub(crate) fn keep_commit_room(&self) -> Result<KeptRoom> {
         let room = self.commits.log.keep_room()?;
-        self.commits.decided.count(|| self.commits.log.reserved_lsn());
+        self.commits.unrecorded.count(|| self.commits.log.reserved_lsn());
         Ok(room)
     }
 
@@ -82,7 +82,7 @@ impl TwoPhase<'_> {
     /// after a crash: it may have read or changed what only the log knows. `None`: nothing.
     pub(crate) fn needed_by_repeatable(&self) -> Option<Lsn> {
         let last = Lsn(self.commits.log.reserved_lsn().0.saturating_sub(1));
-        let needed = self.commits.decided.needed(last);
+        let needed = self.commits.unrecorded.needed(last);
         (self.commits.log.durable_lsn() <= needed).then_some(needed)
     }
 
@@ -103,7 +103,7 @@ impl TwoPhase<'_> {
     ) -> Lsn {
         let owner = self.commits.owner(txn);
         let stream = self.stream_of_prepared(owner, txn.stream());
-        let lsn = self.commits.decide(owner, &stream, on_record, mark, Room::Kept(room));
+        let lsn = self.commits.record_commit(owner, &stream, on_record, mark, Room::Kept(room));
         self.prepared.remove(xid);
         lsn
     }
@@ -146,7 +146,7 @@ impl TwoPhase<'_> {
         let room = Room::Lent(self.commits.log.credit()?);
         let found = self.prepared.claim(xid)?;
         let stream = self.stream_of_prepared(&found.owner, found.stream.as_ref());
-        let lsn = self.commits.decide(&found.owner, &stream, OnRecord::Nowhere, None, room);
+        let lsn = self.commits.record_commit(&found.owner, &stream, OnRecord::Nowhere, None, room);
         self.prepared.remove(xid);
         Ok(lsn)
     }

@@ -5,7 +5,6 @@ use super::admission::UndoAdmission;
 use super::background::Background;
 use super::bookmark::Bookmark;
 use super::commit::Commits;
-use super::decided::Decided;
 use super::ended::Ended;
 use super::harden::Hardener;
 use super::history::HistoryKeeper;
@@ -13,6 +12,7 @@ use super::history_limits::HistoryLimits;
 use super::load::Loads;
 use super::lock::RowLocks;
 use super::lock_wait::LockWaits;
+use super::on_record::UnrecordedCommits;
 use super::prepare::TwoPhase;
 use super::prepared::{Prepared, PreparedList};
 use super::purge::Purger;
@@ -101,7 +101,7 @@ pub(crate) struct Txns {
     pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(crate) undo_space: UndoSpace,
     pub(super) prepared: PreparedList,
-    pub(super) decided: Decided,
+    pub(super) unrecorded: UnrecordedCommits,
     pub(crate) bookmark: Bookmark,
 }
 
@@ -153,7 +153,7 @@ impl Txns {
             undo_admission,
             undo_space: UndoSpace::recovered(found.journal, limits),
             prepared,
-            decided: Decided::default(),
+            unrecorded: UnrecordedCommits::default(),
             bookmark: Bookmark::recovered(found.bookmark),
         }
     }
@@ -167,8 +167,8 @@ impl Txns {
     /// Returns what commits transactions.
     #[inline]
     pub(crate) fn commits(&self) -> Commits<'_> {
-        let Txns { store, versions, locks, ended, decided, bookmark, .. } = self;
-        Commits { log: &store.log, versions, locks, ended, decided, bookmark }
+        let Txns { store, versions, locks, ended, unrecorded, bookmark, .. } = self;
+        Commits { log: &store.log, versions, locks, ended, unrecorded, bookmark }
     }
 
     /// Returns what rolls transactions back.

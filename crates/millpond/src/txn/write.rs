@@ -107,9 +107,9 @@ fn changes_nothing(new: New<'_>, present: bool) -> bool {
     }
 }
 
-/// Decides how the wanted `image` (none for a delete) replaces the entry `row` of the leaf.
+/// Plans how the wanted `image` (none for a delete) replaces the entry `row` of the leaf.
 #[inline]
-fn decide<'a>(image: Option<Image<'_>>, row: Option<Row<'a>>) -> RowPlan<'a> {
+fn plan_row<'a>(image: Option<Image<'_>>, row: Option<Row<'a>>) -> RowPlan<'a> {
     let Some(old) = row else {
         return RowPlan::Insert { flags: image.map_or(0, |image| image.flags) | FRESH };
     };
@@ -401,7 +401,7 @@ impl RowWriter<'_> {
         let version = undo.version();
         let held = mtr.add(page);
         let leaf = Leaf::new(mtr.page(held));
-        let plan = decide(image, place.ok().map(|slot| leaf.row(slot)));
+        let plan = plan_row(image, place.ok().map(|slot| leaf.row(slot)));
         let mut old_middle = SmallVec::new();
         let change = build(plan, image, &mut old_middle);
         let (Ok(slot) | Err(slot)) = place;
@@ -471,7 +471,7 @@ mod tests {
                 (Some(old), Some((front, back))) => RowPlan::Replace { old, new_flags: flags, front, back },
                 _ => RowPlan::Insert { flags },
             };
-            assert_eq!(decide(image, present), expected, "{image:?} over {present:?}");
+            assert_eq!(plan_row(image, present), expected, "{image:?} over {present:?}");
         }
     }
 
@@ -480,7 +480,7 @@ mod tests {
         let wanted = image(0, b"12-34");
         let mut kept = SmallVec::new();
         let RowChange::Replace { front, back, old_middle, new_middle, .. } =
-            build(decide(wanted, row(0, b"12+34")), wanted, &mut kept)
+            build(plan_row(wanted, row(0, b"12+34")), wanted, &mut kept)
         else {
             panic!("the row is replaced");
         };

@@ -73,8 +73,11 @@ impl InnodbCleaner {
             oldest_lsn: if dirty == 0 { s.end_lsn } else { s.checkpoint_lsn },
         };
         self.note_age(&look);
-        let (reason, pages, round) =
-            if is_writing { (CleaningReason::CheckpointAge, 0, Round::None) } else { self.decide(&look) };
+        let (reason, pages, round) = if is_writing {
+            (CleaningReason::CheckpointAge, 0, Round::None)
+        } else {
+            self.choose_pages(&look)
+        };
         let free = FreeView { frames: s.frames, free: s.free_frames, waiting: s.waiting_threads };
         let frames = supply(&self.settings, &free, round);
         CleanerPlan {
@@ -108,7 +111,7 @@ impl InnodbCleaner {
     }
 
     /// Returns how many pages to write now, and why.
-    fn decide(&mut self, look: &Look<'_>) -> (CleaningReason, u64, Round) {
+    fn choose_pages(&mut self, look: &Look<'_>) -> (CleaningReason, u64, Round) {
         let (now_us, most) = (look.sample.now_us, self.settings.io_capacity_max);
         if self.sync_until > 0 || self.async_until > 0 {
             let (is_furious, pages) = (self.sync_until > 0, most.min(look.dirty));

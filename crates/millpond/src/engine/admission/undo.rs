@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
 use metrics::M;
-use pace::undo_admission::{UndoDecision, UndoView, decide, pause_us, retry_mark};
+use pace::undo_admission::{UndoDecision, UndoView, admit, pause_us, retry_mark};
 
 impl UndoAdmission for Admission {
     #[inline]
@@ -26,7 +26,7 @@ impl Admission {
         if wait == UndoWait::NoWait {
             // Also while the database closes: transactions that are open then are rolled back.
             self.gate.check_poison()?;
-            return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
+            return Ok(admit(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
         // No caller waits for background work, so closing lets it continue until its threads end.
         let asker = if wait == UndoWait::AsCaller { Asker::Caller } else { Asker::Background };
@@ -41,7 +41,7 @@ impl Admission {
                     return Err(Error::DiskFull { file });
                 }
             }
-            match decide(&self.look(self.blocking_file().is_some()), redo_bytes) {
+            match admit(&self.look(self.blocking_file().is_some()), redo_bytes) {
                 UndoDecision::Now => return Ok(true),
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
@@ -57,7 +57,7 @@ impl Admission {
                     self.metrics.add(M::UndoWaits, u64::from(!waited));
                     waited = true;
                     self.wait_while(asker, |checkpoint_blocked| {
-                        decide(&self.look(checkpoint_blocked), redo_bytes) == UndoDecision::Wait
+                        admit(&self.look(checkpoint_blocked), redo_bytes) == UndoDecision::Wait
                     });
                 }
             }

@@ -20,7 +20,7 @@ pub(crate) enum OnRecord {
 /// The newest commit that no coordinator has on record. It is not counted before the first commit
 /// that one has: until then commits share one word that nobody changes.
 #[derive(Debug, Default)]
-pub(crate) struct Decided {
+pub(crate) struct UnrecordedCommits {
     /// Commits are counted in `newest`.
     counts: AtomicBool,
     /// No commit lies above `newest` uncounted.
@@ -28,7 +28,7 @@ pub(crate) struct Decided {
     newest: AtomicU64,
 }
 
-impl Decided {
+impl UnrecordedCommits {
     /// Makes commits count from now on. `reserved` returns where the next group will start.
     pub(crate) fn count(&self, reserved: impl FnOnce() -> Lsn) {
         if self.counts.load(Ordering::SeqCst) {
@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn a_reader_waits_for_the_newest_commit_that_only_the_log_knows() {
-        let decided = Decided::default();
-        decided.note(OnRecord::Nowhere, Lsn(10));
-        assert_eq!(decided.needed(Lsn(20)), Lsn(20), "without a coordinator");
-        decided.count(|| Lsn(31));
-        assert_eq!(decided.needed(Lsn(20)), Lsn(20), "from before");
-        decided.note(OnRecord::Coordinator, Lsn(40));
-        assert_eq!(decided.needed(Lsn(40)), Lsn(30));
-        decided.note(OnRecord::Nowhere, Lsn(50));
-        decided.note(OnRecord::Coordinator, Lsn(60));
-        assert_eq!(decided.needed(Lsn(60)), Lsn(50));
-        decided.count(|| Lsn(70));
-        assert_eq!(decided.needed(Lsn(60)), Lsn(50), "it begins once");
+        let unrecorded = UnrecordedCommits::default();
+        unrecorded.note(OnRecord::Nowhere, Lsn(10));
+        assert_eq!(unrecorded.needed(Lsn(20)), Lsn(20), "without a coordinator");
+        unrecorded.count(|| Lsn(31));
+        assert_eq!(unrecorded.needed(Lsn(20)), Lsn(20), "from before");
+        unrecorded.note(OnRecord::Coordinator, Lsn(40));
+        assert_eq!(unrecorded.needed(Lsn(40)), Lsn(30));
+        unrecorded.note(OnRecord::Nowhere, Lsn(50));
+        unrecorded.note(OnRecord::Coordinator, Lsn(60));
+        assert_eq!(unrecorded.needed(Lsn(60)), Lsn(50));
+        unrecorded.count(|| Lsn(70));
+        assert_eq!(unrecorded.needed(Lsn(60)), Lsn(50), "it begins once");
     }
 }

@@ -95,7 +95,7 @@ impl Background<'_> {
             QuarantineTask::Purge(ended) => {
                 self.purger.purge(ended, &self.purger.begin_run(horizon, iter::empty()))
             }
-            QuarantineTask::HistoryBatch(segment) => self.purger.purge_members_of(segment, horizon),
+            QuarantineTask::HistoryBatch(batch) => self.purger.purge_members_of(batch, horizon),
             QuarantineTask::Left(extent) => self.purger.purge_batch_range(extent.clone(), horizon),
             QuarantineTask::Release(tree) => self.releaser.release_now(*tree, UndoWait::Unlimited),
         };
@@ -164,13 +164,13 @@ impl Background<'_> {
     /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.
     /// Returns whether there was one.
     fn purge_history_batch(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
-        let Some(segment) = self.versions.history.due(seen) else { return Ok(false) };
-        if segment.purge
-            && let Err(error) = self.purger.purge_members_of(&segment, horizon)
+        let Some(batch) = self.versions.history.due(seen) else { return Ok(false) };
+        if batch.purge
+            && let Err(error) = self.purger.purge_members_of(&batch, horizon)
         {
-            self.quarantine_or_fail(QuarantineTask::HistoryBatch(Arc::clone(&segment)), error)?;
+            self.quarantine_or_fail(QuarantineTask::HistoryBatch(Arc::clone(&batch)), error)?;
         }
-        self.versions.history.remove(&segment);
+        self.versions.history.remove(&batch);
         Ok(true)
     }
 

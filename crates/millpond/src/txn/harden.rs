@@ -125,7 +125,7 @@ impl Hardener<'_> {
         list.files = journal.sync(&files.into_iter().collect())?;
         list.history = self.versions.history.list();
         self.quarantine.list(&mut list.history);
-        journal.sync(&list.history.iter().map(|segments| segments.file).collect())?;
+        journal.sync(&list.history.iter().map(|range| range.file).collect())?;
         // Until here the streams have kept their files, even if they were purged meanwhile.
         drop(streams);
         if planted(Bug::UnlistedLosers) {

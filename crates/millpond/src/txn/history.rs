@@ -194,7 +194,7 @@ impl HistoryKeeper<'_> {
             group
         });
         match journal.append_history_batches(groups) {
-            Ok(segments) => self.versions.history.insert(segments),
+            Ok(batches) => self.versions.history.insert(batches),
             Err(error) => {
                 for BatchMember { txn, lsn, stream, .. } in members {
                     self.purge_queue.put_back(lsn, EndedTxn { txn, stream, committed: true });

@@ -116,8 +116,8 @@ impl Purger<'_> {
     }
 
     /// Purges a history batch.
-    pub(super) fn purge_members_of(&self, segment: &HistoryBatch, horizon: Lsn) -> Result {
-        let (piece, mut held) = (segment.piece(), HeldPiece::default());
+    pub(super) fn purge_members_of(&self, batch: &HistoryBatch, horizon: Lsn) -> Result {
+        let (piece, mut held) = (batch.piece(), HeldPiece::default());
         self.versions.fetch(&piece, &mut held)?;
         let members = held.to_purge(&piece).map_err(|damage| self.versions.undo_damage(damage))?;
         self.purge_members(members, horizon)

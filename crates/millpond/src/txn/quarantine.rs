@@ -182,7 +182,7 @@ impl Quarantine {
     pub(super) fn list(&self, listed: &mut Vec<ListedBatches>) {
         for entry in self.mu.lock().1.values() {
             match &entry.task {
-                QuarantineTask::HistoryBatch(segment) => segment.list(listed),
+                QuarantineTask::HistoryBatch(batch) => batch.list(listed),
                 QuarantineTask::Left(extent) => extent.list(listed),
                 QuarantineTask::Revert(_) | QuarantineTask::Purge(_) | QuarantineTask::Release(_) => {}
             }

@@ -47,7 +47,7 @@ Compare_keys ha_millpond::compare_key_parts(const Field &field, const Column_def
 }
 
 // What changes only the definition is done at once: names, defaults and comments of columns, members
-// behind the others of an ENUM or a SET, longer VARCHARs, whether an index is ignored. Indexes over
+// after the others of an ENUM or a SET, longer VARCHARs, whether an index is ignored. Indexes over
 // virtual columns hold their values, so their expressions stay.
 //
 // The tree of an index has its name, and changes it in a step of its own. A table finds one tree

@@ -23,7 +23,7 @@ void choose_numbers(uint64_t next, millpond_counter *counter) {
 }
 
 // Returns what the table's counter becomes at least when the record is stored, or 0 for none: the
-// first value behind the one in the column that is the session's offset plus a multiple of its
+// first value after the one in the column that is the session's offset plus a multiple of its
 // increment, as InnoDB counts. An offset above the increment counts as none.
 uint64_t counter_after(Field *field) {
   longlong value = field->val_int();
@@ -156,7 +156,7 @@ int AutoIncrement::take(millpond_counter *counter) {
 void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                             ulonglong *reserved) {
   const ulonglong max = open_.form()->next_number_field->get_max_int_value();
-  // The server goes on behind a negative number that ON DUPLICATE KEY UPDATE has given to a row, as
+  // The server goes on after a negative number that ON DUPLICATE KEY UPDATE has given to a row, as
   // if it had no sign. It refuses that value itself.
   if (*first > max) {
     *reserved = 0;

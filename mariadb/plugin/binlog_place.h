@@ -18,8 +18,8 @@ struct BinlogPlace {
   uint32_t name = 0;      // A checksum of the log's name: the name of its files without their number.
   uint32_t number = 0;    // Of the file.
   uint64_t position = 0;  // Where the last transaction ends in it.
-  bool at_rest = false;   // No transaction behind it is durable by the binary log alone.
-  std::vector<uint64_t> decided;  // Transactions behind it that a recovery has committed already.
+  bool at_rest = false;   // No transaction after it is durable by the binary log alone.
+  std::vector<uint64_t> decided;  // Transactions after it that a recovery has committed already.
 
   std::string encoded() const;
   // Returns false for bytes that are no place.

@@ -188,10 +188,10 @@ class Events {
   Outcome next(uint64_t at, Event *event) {
     const Outcome outcome = read(at, event);
     if (outcome != DAMAGED) return outcome;
-    // The server wrote up to somewhere here when it ended. Damage has a whole event behind it.
-    const uint64_t behind = at + event->bytes.size();
+    // The server wrote up to somewhere here when it ended. Damage has a whole event after it.
+    const uint64_t next = at + event->bytes.size();
     Event other;
-    return read(behind, &other) == EVENT ? DAMAGED : END;
+    return read(next, &other) == EVENT ? DAMAGED : END;
   }
 
   void set_checksums(bool checksums) { checksums_ = checksums; }
@@ -261,7 +261,7 @@ bool BinlogFile::read(uint64_t position, const Wanted &wanted, const Found &foun
       case Events::DAMAGED: return fail(at, "the event does not fit its checksum");
       case Events::EVENT: break;
     }
-    const uint64_t behind = at + event.bytes.size();
+    const uint64_t next = at + event.bytes.size();
     switch (event.type()) {
       case START_ENCRYPTION: return fail(at, "it is encrypted");
       case GTID:
@@ -270,12 +270,12 @@ bool BinlogFile::read(uint64_t position, const Wanted &wanted, const Found &foun
         if (event.has(HEADER_BYTES + 13) && !(event.at(HEADER_BYTES + 12)[0] & STANDALONE)) collector.begin(at);
         break;
       case XID_END:
-        if (collector.is_open() && !found(collector.end(event, behind))) return true;
+        if (collector.is_open() && !found(collector.end(event, next))) return true;
         break;
       default:
         if (collector.is_open()) collector.add(event);
     }
-    at = behind;
+    at = next;
   }
 }
 

@@ -41,7 +41,7 @@ class BinlogFile {
   using Found = std::function<bool(const BinlogTransaction &)>;
 
   // Reads the transactions from `position` on, or from the file's begin if that is smaller. Returns
-  // false if the file cannot be read, or if it is damaged and goes on behind; then error() tells why.
+  // false if the file cannot be read, or if it is damaged and goes on after it; then error() tells why.
   bool read(uint64_t position, const Wanted &wanted, const Found &found);
 
   const std::string &error() const { return error_; }

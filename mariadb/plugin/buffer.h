@@ -21,7 +21,7 @@ class Buffer {
   void clear() { size_ = 0; }
   void truncate(size_t size) { size_ = size; }
 
-  // Returns the place of `more` bytes behind the end. They count after advance().
+  // Returns the place of `more` bytes after the end. They count after advance().
   unsigned char *room(size_t more) {
     if (size_ + more > capacity_) grow(size_ + more);
     return bytes_ + size_;

@@ -213,8 +213,8 @@ bool KeyCodec::append_tuple(const uchar *tuple, uint parts, Buffer &out, Buffer 
 
 void KeyCodec::extend(const KEY *key, const KeyCodec &primary) {
   tail_.clear();
-  uint behind = 0;
-  for (uint i = 0; i < count_; i++) behind += parts_[i].tuple_bytes;
+  uint next_at = 0;
+  for (uint i = 0; i < count_; i++) next_at += parts_[i].tuple_bytes;
   uint left = key->ext_key_parts - key->user_defined_key_parts;
   for (uint p = 0; left > 0 && p < primary.count_; p++) {
     TailPart tail{&primary.parts_[p], 0, false};
@@ -223,8 +223,8 @@ void KeyCodec::extend(const KEY *key, const KeyCodec &primary) {
       if (!tail.repeated) tail.tuple_at += parts_[i].tuple_bytes;
     }
     if (!tail.repeated) {
-      tail.tuple_at = behind;
-      behind += tail.part->tuple_bytes;
+      tail.tuple_at = next_at;
+      next_at += tail.part->tuple_bytes;
       left--;
     }
     tail_.push_back(tail);

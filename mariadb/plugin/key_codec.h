@@ -44,8 +44,8 @@ class KeyCodec {
   // Prepares the codec of `key`. Returns null, or what about the index is not supported.
   const char *init(const TABLE_SHARE *share, const KEY *key);
 
-  // Says that the primary key stands behind the columns of this index, and that the server may name
-  // its columns too, in key tuples behind those of the index. `primary` must stay where it is.
+  // Says that the primary key stands after the columns of this index, and that the server may name
+  // its columns too, in key tuples after those of the index. `primary` must stay where it is.
   void extend(const KEY *key, const KeyCodec &primary);
 
   // Appends the key of a record. Returns true if a column is NULL.
@@ -57,7 +57,7 @@ class KeyCodec {
   // Tells whether two records have the same bytes in all columns of the index.
   bool same_columns(const uchar *a, const uchar *b) const;
 
-  // Returns how many columns the first `map` bits name, those of the primary key behind included.
+  // Returns how many columns the first `map` bits name, those of the primary key after them included.
   uint parts_of(key_part_map map) const;
 
   // Tells whether all columns, or one, can be put back from the key.
@@ -78,7 +78,7 @@ class KeyCodec {
   uint fixed_bytes() const { return fixed_bytes_; }
 
  private:
-  // A column of the primary key behind the columns of an index.
+  // A column of the primary key after the columns of an index.
   struct TailPart {
     const KeyPart *part;
     uint tuple_at;  // where it is in a key tuple of the server

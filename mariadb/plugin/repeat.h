@@ -46,7 +46,7 @@ void bookmark_is_durable(uint64_t generation);
 // It does not where nothing is logged, and where a failure has switched the log off.
 void expect_binlog_mark(THD *thd);
 enum class InLog { NOT, YES, MOVED, FAILED };
-// Commits a transaction that is in the binary log, with a bookmark if `moves`. MOVED: transactions behind the
+// Commits a transaction that is in the binary log, with a bookmark if `moves`. MOVED: transactions after the
 // bookmark may be repeated. FAILED: by an error of the engine.
 InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves);
 

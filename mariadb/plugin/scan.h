@@ -44,7 +44,7 @@ class Scan {
     PREFIX,   // those whose keys begin with `search_`; the cursor knows no others
     ONE_ROW,  // the one row with the key `search_`; it is read without the cursor
   };
-  // Where a scan stands that found no further row: behind the last one, or before the first one. A
+  // Where a scan stands that found no further row: after the last one, or before the first one. A
   // step back from there finds that row.
   enum class Edge : uchar { NONE, FRONT, BACK };
 
@@ -59,7 +59,7 @@ class Scan {
   ReadLocks &locks_;
   RowReader &reader_;
   Match match_ = Match::ANY;
-  bool positioned_ = false;  // The cursor stands on a row, or at an edge behind it.
+  bool positioned_ = false;  // The cursor stands on a row, or at an edge after it.
   Edge edge_ = Edge::NONE;
   Buffer search_;            // The key of the last read().
   Buffer entry_;             // The key of the present entry, for Match::PREFIX.

@@ -40,7 +40,7 @@ class StepCounter {
   const KeyCodec &codec_;
   const KeyCodec *primary_;
   // For each number of leading columns, the place of the last one in the entry: a column of the
-  // index, or one of the primary key behind them. MAX_KEY: the columns name one row.
+  // index, or one of the primary key after them. MAX_KEY: the columns name one row.
   std::vector<uint> last_part_;
   std::vector<Counts> counts_;
   std::vector<size_t> ends_;  // of the parts of the key before

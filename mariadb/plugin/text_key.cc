@@ -54,7 +54,7 @@ bool TextOrder::init(CHARSET_INFO *charset, bool fixed) {
     if (width == 0 || width > sizeof level.pivot) return false;
     level.width = static_cast<uint>(width);
     memcpy(level.pivot, weights, width);
-    // Behind the first level the server's comparison of NO PAD collations pads too. Strings of CHAR
+    // After the first level the server's comparison of NO PAD collations pads too. Strings of CHAR
     // columns have their spaces, so it has nothing to pad there.
     level.pads = !strips_ && (!no_pad || (levels_ > 1 && !fixed));
     if (!level.pads) memset(level.pivot, 0, width);

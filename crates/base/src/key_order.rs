@@ -1,8 +1,8 @@
 //! The order of keys, byte by byte, for keys that are short and may lie at the end of a page.
 //!
-//! The C library's comparison loads a vector of 32 bytes or more and masks what lies behind the
+//! The C library's comparison loads a vector of 32 bytes or more and masks what lies after the
 //! key. If the key ends near the end of a cache line, the processor waits for the next line too.
-//! Behind a page's last key that line is the first one of the next page in memory, which is in no
+//! After a page's last key that line is the first one of the next page in memory, which is in no
 //! cache. So this comparison loads no byte that is not the keys'.
 
 use std::cmp::Ordering;

@@ -128,11 +128,11 @@ typedef enum {
 
 // Where a seek looks for the first row.
 typedef enum {
-  // The first row at `key` or behind it.
+  // The first row at `key` or after it.
   MILLPOND_SEEK_AT_OR_AFTER = 0,
-  // The first row behind `key`.
+  // The first row after `key`.
   MILLPOND_SEEK_AFTER = 1,
-  // The first row behind all keys that begin with `key`.
+  // The first row after all keys that begin with `key`.
   MILLPOND_SEEK_AFTER_PREFIX = 2,
   // The last row at `key` or before it.
   MILLPOND_SEEK_AT_OR_BEFORE = 3,
@@ -241,7 +241,7 @@ typedef struct {
   millpond_bytes key;
   // The cursor has no rows before this key; null: no such bound.
   millpond_bytes lower;
-  // The cursor has no rows at this key or behind it; null: no such bound.
+  // The cursor has no rows at this key or after it; null: no such bound.
   millpond_bytes upper;
   // The cursor has only rows whose keys begin with this; null: all.
   millpond_bytes prefix;
@@ -697,7 +697,7 @@ int millpond_sample_keys(const millpond_db *db,
                          void *context);
 
 // Estimates what has keys from `lower` (inclusive; null: the first) to `upper` (exclusive; null:
-// behind the last). It reads about two pages a level of the tree, and up to eight leaves more,
+// after the last). It reads about two pages a level of the tree, and up to eight leaves more,
 // which it counts.
 int millpond_estimate(const millpond_db *db,
                       const millpond_table *table,
@@ -838,7 +838,7 @@ int millpond_txn_prepare_held(const millpond_txn *txn,
 // the commit holds all its changes: `durability` only says how soon it is durable here. The call
 // waits until all commits are durable that the transaction may have seen and that no coordinator
 // has on record. The coordinator commits it by `millpond_txn_commit_ordered_at`, in the order of
-// its records. After a crash it decides what is prepared, and then repeats its records behind
+// its records. After a crash it decides what is prepared, and then repeats its records after
 // `millpond_bookmark` but for those decided just now, each by `millpond_txn_commit_at`.
 int millpond_txn_prepare_repeatable(const millpond_txn *txn,
                                     millpond_bytes xid,

@@ -36,11 +36,11 @@ const DEFAULT_ROWS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Seek {
-    /// The first row at `key` or behind it.
+    /// The first row at `key` or after it.
     AtOrAfter = 0,
-    /// The first row behind `key`.
+    /// The first row after `key`.
     After = 1,
-    /// The first row behind all keys that begin with `key`.
+    /// The first row after all keys that begin with `key`.
     AfterPrefix = 2,
     /// The last row at `key` or before it.
     AtOrBefore = 3,
@@ -64,7 +64,7 @@ pub struct SeekTo {
     pub key: Bytes,
     /// The cursor has no rows before this key; null: no such bound.
     pub lower: Bytes,
-    /// The cursor has no rows at this key or behind it; null: no such bound.
+    /// The cursor has no rows at this key or after it; null: no such bound.
     pub upper: Bytes,
     /// The cursor has only rows whose keys begin with this; null: all.
     pub prefix: Bytes,
@@ -94,7 +94,7 @@ pub struct Row {
 }
 
 /// Returns the least key that is greater than all keys that begin with `prefix`, if there is one.
-fn behind_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
+fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut key = prefix.to_vec();
     while let Some(last) = key.pop() {
         if last < u8::MAX {
@@ -110,7 +110,7 @@ unsafe fn bounds_of(to: &SeekTo) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     // SAFETY: the caller guarantees it.
     let (lower, upper, prefix) = unsafe { (to.lower.optional(), to.upper.optional(), to.prefix.optional()) };
     if let Some(prefix) = prefix {
-        return (Bound::Included(prefix.to_vec()), behind_prefix(prefix));
+        return (Bound::Included(prefix.to_vec()), after_prefix(prefix));
     }
     let lower = lower.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
     let upper = upper.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
@@ -139,19 +139,19 @@ fn show(found: Found, transaction: &Transaction, cursor: &IndexCursor, row: &mut
 
 /// Goes where `seek` says.
 fn seek_in(cursor: &mut IndexCursor, transaction: &mut Transaction, seek: u32, key: &[u8]) -> Done<Found> {
-    let behind = match (seek, behind_prefix(key)) {
-        (2 | 5, Bound::Excluded(behind)) => Some(behind),
+    let after = match (seek, after_prefix(key)) {
+        (2 | 5, Bound::Excluded(after)) => Some(after),
         _ => None,
     };
-    let seek = match (seek, &behind) {
+    let seek = match (seek, &after) {
         (0, _) => EngineSeek::AtOrAfter(key),
         (1, _) => EngineSeek::After(key),
-        (2, Some(behind)) => EngineSeek::AtOrAfter(behind),
+        (2, Some(after)) => EngineSeek::AtOrAfter(after),
         // All keys of the table begin with these bytes or lie before them.
         (2, None) => return Ok(None),
         (3, _) => EngineSeek::AtOrBefore(key),
         (4, _) => EngineSeek::Before(key),
-        (5, Some(behind)) => EngineSeek::Before(behind),
+        (5, Some(after)) => EngineSeek::Before(after),
         (5, None) | (7, _) => EngineSeek::Last,
         (6, _) => EngineSeek::First,
         (other, _) => return Err(misuse(format!("{other} is no kind of seek"))),

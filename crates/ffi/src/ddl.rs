@@ -236,7 +236,7 @@ pub unsafe extern "C" fn millpond_sample_keys(
 }
 
 /// Estimates what has keys from `lower` (inclusive; null: the first) to `upper` (exclusive; null:
-/// behind the last). It reads about two pages a level of the tree, and up to eight leaves more,
+/// after the last). It reads about two pages a level of the tree, and up to eight leaves more,
 /// which it counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_estimate(

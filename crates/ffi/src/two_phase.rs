@@ -63,7 +63,7 @@ unsafe fn prepare_and_keep(
 /// the commit holds all its changes: `durability` only says how soon it is durable here. The call
 /// waits until all commits are durable that the transaction may have seen and that no coordinator
 /// has on record. The coordinator commits it by `millpond_txn_commit_ordered_at`, in the order of
-/// its records. After a crash it decides what is prepared, and then repeats its records behind
+/// its records. After a crash it decides what is prepared, and then repeats its records after
 /// `millpond_bookmark` but for those decided just now, each by `millpond_txn_commit_at`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_prepare_repeatable(

@@ -136,7 +136,7 @@ pub enum Bug {
     /// Segments are removed before admission knows that there will be fewer.
     ShrunkBeforeMarks,
     /// A caller gets a page that lacks redo, because replay has not come to it.
-    BehindUnseen,
+    IncompleteUnseen,
     /// A page that a caller has completed by redo is not dirty, so replay and the checkpoint pass
     /// it.
     RedoNotDirty,
@@ -238,7 +238,7 @@ impl Bug {
         Bug::FreedPagesNamed,
         Bug::FilesBelowCounted,
         Bug::ShrunkBeforeMarks,
-        Bug::BehindUnseen,
+        Bug::IncompleteUnseen,
         Bug::RedoNotDirty,
         Bug::DirtyListOrder,
         Bug::UndoFromLate,

@@ -94,7 +94,7 @@ impl Recorder {
         self.next_us - now_us
     }
 
-    /// Takes a sample now. After a failure the next one is behind the last that is whole.
+    /// Takes a sample now. After a failure the next one is after the last that is whole.
     pub(crate) fn sample(&mut self, may_grow: bool, snapshot: impl FnOnce() -> Snapshot) -> Result {
         let began_us = self.vfs.clock.now_us();
         let sampled = self.write(began_us, may_grow, snapshot);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_counted_and_later_samples_are_behind_the_last_whole_one() {
+    fn a_full_disk_is_counted_and_later_samples_are_after_the_last_whole_one() {
         let rig = Rig::new();
         let mut recorder = rig.recorder();
         rig.sample(&mut recorder).unwrap();

@@ -9,7 +9,7 @@
 //!  +-------------+----------+---------+----------------+----------+-----
 //! ```
 //! A group has as many extents as one map page describes. The first extent of each group belongs to
-//! no tree. It holds the map page and, behind it, the pages of owners, which name the owners of
+//! no tree. It holds the map page and, after it, the pages of owners, which name the owners of
 //! single pages and are made when they are needed. All of these are cached and evicted like other
 //! pages. A caller that changes one of them pins it before it latches anything ([`PinnedMap`]), so
 //! a mini-transaction can latch it without waiting for I/O.

@@ -178,7 +178,7 @@ fn cut_off(fs: &FileSystem, mut child: Child, changes: usize) -> [u64; THREADS a
         let Ok(line) = line else { break };
         let mut words = line.rsplit(' ');
         let (n, thread, what) = (words.next(), words.next(), words.next());
-        // A line may stand behind what the test runner prints.
+        // A line may stand after what the test runner prints.
         if !what.is_some_and(|what| what.ends_with("acknowledged")) {
             continue;
         }
@@ -244,7 +244,7 @@ fn check_rows(db: &Db, acknowledged: &[u64]) {
         for (row, n) in expected {
             let found = tx.get(&table, &key(thread as u64, row)).unwrap();
             let found = found.unwrap_or_else(|| panic!("row {row} of thread {thread} is gone"));
-            // Changes behind the last acknowledged one may have become durable too.
+            // Changes after the last acknowledged one may have become durable too.
             let later = (*changes..*changes + 2000).filter(|n| row_of(*n) == row);
             let fits = std::iter::once(n).chain(later).any(|n| found[..] == value(n)[..]);
             assert!(fits, "row {row} of thread {thread} has neither change {n} nor a later one");

@@ -53,7 +53,7 @@ pub struct ReadAhead {
 
 impl ReadAhead {
     /// The next leaf is not in memory. Returns how many leaves are to be read together: this one,
-    /// and those behind it in the scan's direction.
+    /// and those after it in the scan's direction.
     pub fn missed(&mut self, backward: bool, room: &Room) -> u32 {
         if self.backward != backward {
             *self = ReadAhead { backward, ..ReadAhead::default() };
@@ -101,7 +101,7 @@ mod tests {
     /// - `pool N`, `free N`, `reserve N`, `reusable N`: frames from here on;
     /// - `evict`: all that was read ahead leaves memory.
     ///
-    /// Prints behind each line how many leaves were read together, and at last how many were read
+    /// Prints after each line how many leaves were read together, and at last how many were read
     /// ahead and not used.
     fn check(script: &str, expected: &Expect) {
         let mut room = Room { frames: 10_000, free: 1_000, reserve: 16, reusable: 0 };

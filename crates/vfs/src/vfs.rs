@@ -39,14 +39,14 @@ impl Vfs {
     /// Returns a VFS with the same files, through which no file can be changed.
     #[must_use]
     pub fn read_only(&self) -> Vfs {
-        self.behind(ReadOnlyDisk(Arc::clone(&self.disk)))
+        self.through(ReadOnlyDisk(Arc::clone(&self.disk)))
     }
 
     /// Returns a VFS with the same files. After a failed write or sync of one file it changes none
     /// of them.
     #[must_use]
     pub fn fail_stop(&self) -> Vfs {
-        self.behind(FailStopDisk::new(Arc::clone(&self.disk)))
+        self.through(FailStopDisk::new(Arc::clone(&self.disk)))
     }
 
     /// Returns a VFS with the same files, in which only a few files in `dirs` are open at the same
@@ -55,11 +55,11 @@ impl Vfs {
     pub fn with_descriptor_cache(&self, dirs: &CachedDirs, on_sync: OnSync) -> Vfs {
         let Some(limit) = self.disk.descriptors() else { return self.clone() };
         let (disk, clock) = (Arc::clone(&self.disk), Arc::clone(&self.clock));
-        self.behind(CachingDisk::new(disk, clock, dirs, limit, on_sync))
+        self.through(CachingDisk::new(disk, clock, dirs, limit, on_sync))
     }
 
     /// Returns a VFS with the same clock, whose calls go to `disk`, which stands before this one.
-    fn behind(&self, disk: impl Disk + 'static) -> Vfs {
+    fn through(&self, disk: impl Disk + 'static) -> Vfs {
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }

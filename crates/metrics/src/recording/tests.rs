@@ -132,7 +132,7 @@ fn the_newest_samples_are_read_without_the_oldest() {
 }
 
 #[test]
-fn a_session_goes_on_behind_the_one_before() {
+fn a_session_goes_on_after_the_one_before() {
     let (mut tape, metrics) = (Tape::new(2), busy());
     for _ in 0..3 {
         tape.sample(&metrics);

@@ -52,7 +52,7 @@ struct CountedLeaves {
     /// Entries of these leaves, also of those before the range.
     rows: u32,
     leaves: u32,
-    /// The last leaf of the range comes behind them.
+    /// The last leaf of the range comes after them.
     all: bool,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct LeafReads<'a> {
 struct Scan<'a> {
     state: &'a mut ReadAhead,
     backward: bool,
-    /// The end of its range in its direction: leaves behind it are not read ahead.
+    /// The end of its range in its direction: leaves after it are not read ahead.
     end: Option<&'a [u8]>,
     /// To be read together, when no latch is held.
     noted: Option<Siblings>,
@@ -73,8 +73,8 @@ impl<'a> LeafReads<'a> {
     }
 }
 
-/// Returns the child in `slot` and those behind it in the direction of the scan, at most `count`,
-/// and none that lies behind the end of the range.
+/// Returns the child in `slot` and those after it in the direction of the scan, at most `count`,
+/// and none that lies after the end of the range.
 fn siblings(parent: &Inner<'_>, slot: u16, count: u32, backward: bool, end: Option<&[u8]>) -> Vec<PageNo> {
     let mut pages = vec![parent.child(slot)];
     let mut at = slot;

@@ -45,7 +45,7 @@ pub(super) struct RootCopy {
     children: Box<[PageNo]>,
     /// The common prefix of all keys; child 0 has none.
     prefix: Box<[u8]>,
-    /// For each child but child 0: the eight bytes behind the prefix as a number of the same order,
+    /// For each child but child 0: the eight bytes after the prefix as a number of the same order,
     /// padded with zeros.
     heads: Box<[u64]>,
     /// For each child but child 0: where its key without the prefix ends in `rests`.

@@ -83,7 +83,7 @@ impl Tree {
             return Ok(None);
         }
         let node = Node::new(mtr.page(old));
-        let cut = match split_point_behind(&node, key, bytes) {
+        let cut = match split_point_after(&node, key, bytes) {
             Some(cut) => cut,
             None => choose_split_point(&node, key),
         };
@@ -172,11 +172,11 @@ fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
 /// Bytes by which a separator may be longer than needed, if that makes a page fuller.
 const LONGER_MAX: usize = 4;
 
-/// Returns a split point right behind `key`, if `key` is greater than all keys of the last leaf and
+/// Returns a split point right after `key`, if `key` is greater than all keys of the last leaf and
 /// fits there once the leaf has a high fence. The last leaf has no high fence yet, so its keys
 /// share no prefix. Without this split point each page of a load in key order would lack the row or
 /// two that the prefix saves room for.
-fn split_point_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<SplitPoint> {
+fn split_point_after(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<SplitPoint> {
     let at = node.len();
     if node.level() > 0
         || !node.right().is_none()
@@ -186,16 +186,16 @@ fn split_point_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Split
         return None;
     }
     // The separator: above the key, and not longer.
-    let mut behind = key.to_vec();
-    *behind.last_mut()? = behind.last()?.checked_add(1)?;
+    let mut high = key.to_vec();
+    *high.last_mut()? = high.last()?.checked_add(1)?;
     let last = node.key(at - 1).to_vec();
-    if behind.len() > separator(&last, key).len() + LONGER_MAX {
+    if high.len() > separator(&last, key).len() + LONGER_MAX {
         return None;
     }
     let (tree, low) = (base::TreeId::NONE, node.low_fence());
-    let left = NodeHead { tree, level: 0, right: PageNo(1), low, high: &behind };
+    let left = NodeHead { tree, level: 0, right: PageNo(1), low, high: &high };
     let taken = content_bytes(&left, &[(*node, 0..at)]) + bytes.checked_sub(left.prefix())?;
-    let cut = SplitPoint { slot: at, key: behind.clone() };
+    let cut = SplitPoint { slot: at, key: high.clone() };
     (taken <= node.bytes().len() && fits(node, &cut)).then_some(cut)
 }
 

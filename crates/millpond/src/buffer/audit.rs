@@ -4,7 +4,7 @@
 use base::PageNo;
 use base::aligned::AlignedBuf;
 
-use super::frame::{AHEAD, BEHIND, DIRTY, WRITING};
+use super::frame::{AHEAD, DIRTY, INCOMPLETE, WRITING};
 use super::pool::Pool;
 use super::probe::PageProbe;
 use crate::error::{Error, Result};
@@ -61,6 +61,6 @@ fn audit_frame(pool: &Pool, index: u32, image: &mut AlignedBuf) -> Result {
 /// changing.
 fn clean_lsn(pool: &Pool, frame: u32) -> Option<base::Lsn> {
     let latched = pool.frames().try_share(frame)?;
-    let clean = pool.frames().get(frame).state() & (DIRTY | WRITING | BEHIND) == 0;
+    let clean = pool.frames().get(frame).state() & (DIRTY | WRITING | INCOMPLETE) == 0;
     clean.then(|| header::lsn(&latched))
 }

@@ -12,7 +12,7 @@ use base::aligned::AlignedBuf;
 use base::sync::{holds_no_latch, latch_released, latch_taken, spin};
 use metrics::{Latency, M};
 
-use super::frame::{AHEAD, BEHIND, CLAIMED, Exclusive, LOADING, REFERENCED};
+use super::frame::{AHEAD, CLAIMED, Exclusive, INCOMPLETE, LOADING, REFERENCED};
 use super::free::FreeFrame;
 use super::guard::{PageWrite, Pin};
 use super::pool::{FetchHint, Pool};
@@ -84,8 +84,8 @@ impl Pool {
                     }
                     return Ok(pin);
                 }
-                PageProbe::Behind(pin) if hint == FetchHint::Replay => return Ok(pin),
-                PageProbe::Behind(pin) => self.catch_up(&pin)?,
+                PageProbe::Incomplete(pin) if hint == FetchHint::Replay => return Ok(pin),
+                PageProbe::Incomplete(pin) => self.catch_up(&pin)?,
                 PageProbe::Loading(pin) => drop(self.frames().share(pin.frame())),
                 PageProbe::Leaving => spin(&mut turn),
                 PageProbe::Absent => {
@@ -103,15 +103,15 @@ impl Pool {
         }
     }
 
-    /// Completes a page if it is behind, when it is this thread's turn.
+    /// Completes an incomplete page, with a permit.
     fn catch_up(&self, pin: &Pin<'_>) -> Result {
-        if !pin.is_behind() {
+        if !pin.is_incomplete() {
             return Ok(());
         }
         self.hook().with_permit(&mut || self.complete(pin))
     }
 
-    /// Completes a page if it is behind. Its redo is read without the latch, for a copy of the
+    /// Completes an incomplete page. Its redo is read without the latch, for a copy of the
     /// page. If replay has changed the page meanwhile, it begins again. REQUIRES: the caller holds
     /// no latch.
     pub(crate) fn complete(&self, pin: &Pin<'_>) -> Result {
@@ -119,7 +119,7 @@ impl Pool {
         loop {
             let mut copy = {
                 let latched = self.frames().share(pin.frame());
-                if !pin.is_behind() {
+                if !pin.is_incomplete() {
                     return Ok(());
                 }
                 latched.to_vec()
@@ -127,7 +127,7 @@ impl Pool {
             let before = state(&copy);
             let first = self.hook().catch_up(pin.page(), &mut copy)?;
             let mut latched = self.frames().exclude(pin.frame());
-            if !pin.is_behind() {
+            if !pin.is_incomplete() {
                 return Ok(());
             }
             if state(&latched) != before {
@@ -156,7 +156,7 @@ impl Pool {
         let mut turn = 0;
         loop {
             match PageProbe::of(self, page) {
-                PageProbe::Resident(pin) | PageProbe::Behind(pin) => {
+                PageProbe::Resident(pin) | PageProbe::Incomplete(pin) => {
                     self.touch(&pin);
                     let mut write = pin.write();
                     write.fill(0);
@@ -272,7 +272,7 @@ impl Pool {
             for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
                 match self.arrival(page, bytes).and_then(|arrival| match arrival {
                     Arrival::AsRead => Ok(()),
-                    Arrival::Behind => {
+                    Arrival::Incomplete => {
                         self.hook().with_permit(&mut || self.hook().catch_up(page, bytes).map(drop))
                     }
                 }) {
@@ -318,8 +318,8 @@ impl Pool {
     /// Checks what was read. An error refuses the page.
     fn accept(&self, loading: &mut LoadingPage<'_>) -> Result {
         self.metrics.add(M::PagesRead, 1);
-        if self.arrival(loading.page, loading.bytes())? == Arrival::Behind {
-            self.frames().get(loading.frame).set(BEHIND);
+        if self.arrival(loading.page, loading.bytes())? == Arrival::Incomplete {
+            self.frames().get(loading.frame).set(INCOMPLETE);
         }
         Ok(())
     }

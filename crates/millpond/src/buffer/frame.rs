@@ -32,7 +32,7 @@ pub(super) const AHEAD: u32 = 1 << 25;
 pub(super) const REFERENCED: u32 = 1 << 26;
 /// Lacks redo of the last run: only replay may use the page as it is. Changes under the exclusive
 /// latch; set only while the page is loading.
-pub(super) const BEHIND: u32 = 1 << 27;
+pub(super) const INCOMPLETE: u32 = 1 << 27;
 /// A copy is being written to the file. The page keeps its old first-dirty LSN until the copy is
 /// synced (To2).
 pub(super) const WRITING: u32 = 1 << 28;

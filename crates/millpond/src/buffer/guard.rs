@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use base::PageNo;
 
-use super::frame::{BEHIND, Exclusive, Shared};
+use super::frame::{Exclusive, INCOMPLETE, Shared};
 use super::pool::{Pool, Stamp};
 
 /// Keeps a resident page in its frame.
@@ -96,8 +96,8 @@ impl Pin<'_> {
     }
 
     /// Whether the page lacks redo of the last run. It stays true only under the latch.
-    pub(super) fn is_behind(&self) -> bool {
-        self.pool.frames().get(self.frame).state() & BEHIND != 0
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.pool.frames().get(self.frame).state() & INCOMPLETE != 0
     }
 }
 
@@ -130,8 +130,8 @@ impl<'p> PageRead<'p> {
 
 impl<'p> PageWrite<'p> {
     /// Whether the page lacks redo of the last run.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.pin.is_behind()
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.pin.is_incomplete()
     }
 
     /// Notes that the page lacks no redo any more. REQUIRES: it is dirty if redo has changed it.

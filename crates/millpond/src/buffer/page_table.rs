@@ -7,7 +7,7 @@
 //! under the mutex under which the chain changes. If it finds nothing then, the page is not there.
 //!
 //! A pool that gets another size gets twice or half the chains, one *level* more or less, as often
-//! as needed. The chains of a level lie behind those of the level below it. The last bits of a hash
+//! as needed. The chains of a level lie after those of the level below it. The last bits of a hash
 //! are the number of its chain, so a chain of a level has the hashes of two chains of the next
 //! level. They move in the order of the smaller level's chains, one chain or two at a time, under
 //! the mutex of these hashes. So for all chains below a border the next level is valid, and for the

@@ -10,7 +10,7 @@ use metrics::Metrics;
 use vfs::Clock;
 
 use super::dirty_set::DirtySet;
-use super::frame::{BEHIND, Frames, REFERENCED};
+use super::frame::{Frames, INCOMPLETE, REFERENCED};
 use super::free_list::FreeFrames;
 use super::page_table::PageTable;
 use super::read_hook::ReadHook;
@@ -47,7 +47,7 @@ pub(crate) enum FetchHint {
     Normal,
     /// A long scan: the page is evicted first, unless another thread uses it too (Bp6).
     Scan,
-    /// Replay: the page may be behind.
+    /// Replay: the page may be incomplete.
     Replay,
 }
 
@@ -189,7 +189,7 @@ impl Pool {
     /// latch, and the page is dirty if redo has changed it.
     pub(super) fn completed(&self, frame: u32, page: PageNo) {
         self.hook.is_current(page);
-        self.frames.get(frame).clear(BEHIND);
+        self.frames.get(frame).clear(INCOMPLETE);
     }
 }
 

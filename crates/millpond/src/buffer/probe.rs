@@ -1,6 +1,6 @@
 //! [`PageProbe`]: where a page is, as the page table and its frame have it.
 
-use super::frame::{AHEAD, BEHIND, CLAIMED, LOADING};
+use super::frame::{AHEAD, CLAIMED, INCOMPLETE, LOADING};
 use super::guard::Pin;
 use super::pool::Pool;
 use base::PageNo;
@@ -14,7 +14,7 @@ pub(super) enum PageProbe<'p> {
     /// Being read.
     Loading(Pin<'p>),
     /// In memory, and it lacks redo.
-    Behind(Pin<'p>),
+    Incomplete(Pin<'p>),
     /// In memory.
     Resident(Pin<'p>),
 }
@@ -34,7 +34,7 @@ impl<'p> PageProbe<'p> {
         if before & CLAIMED != 0 || frame.page_no() != page {
             return PageProbe::Leaving;
         }
-        match before & (LOADING | BEHIND | AHEAD) {
+        match before & (LOADING | INCOMPLETE | AHEAD) {
             0 => PageProbe::Resident(pin),
             AHEAD => {
                 pool.frames().get(index).clear(AHEAD);
@@ -43,7 +43,7 @@ impl<'p> PageProbe<'p> {
             _ if before & LOADING != 0 => PageProbe::Loading(pin),
             _ => {
                 pool.frames().get(index).clear(AHEAD);
-                PageProbe::Behind(pin)
+                PageProbe::Incomplete(pin)
             }
         }
     }

@@ -15,7 +15,7 @@ pub(crate) enum Arrival {
     /// Complete as it was read.
     AsRead,
     /// It lacks redo. No caller sees it before [`ReadHook::catch_up`].
-    Behind,
+    Incomplete,
 }
 
 /// Checks a page that was just read, before any other thread sees it.
@@ -28,7 +28,7 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
     fn needs_no_image(&self, _: PageNo) -> Result<bool> {
         Ok(false)
     }
-    /// Completes a copy of a page that arrived behind, unless it is complete already. Returns the
+    /// Completes a copy of an incomplete page, unless it is complete by now. Returns the
     /// LSN of the first redo that it applied. After an error the bytes mean nothing. Called with no
     /// latch held; reads the log.
     fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {

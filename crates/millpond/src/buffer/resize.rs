@@ -1,6 +1,6 @@
 //! Another size for the pool, while all threads go on.
 //!
-//! *Growing*: memory is opened behind the last frame, the new frames are free, and the page table
+//! *Growing*: memory is opened after the last frame, the new frames are free, and the page table
 //! gets more chains.
 //!
 //! *Shrinking* takes away the frames with the highest numbers, in these steps:

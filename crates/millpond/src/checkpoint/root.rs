@@ -41,7 +41,7 @@ const RING_BLOCKS_MIN: usize = (2 * GROUP_BYTES_MAX).div_ceil(PAYLOAD_BYTES);
 const RING_BLOCKS_MAX: usize = 1 << 16;
 /// Epochs that a slot can list. Each is a crash since the checkpoint passed the epoch before.
 pub(crate) const EPOCHS_MAX: usize = 120;
-/// Behind the epochs.
+/// After the epochs.
 const PLACES_AT: usize = EPOCHS_AT + EPOCHS_MAX * EPOCH_BYTES;
 const _: () = assert!(PLACES_AT + PLACES_BYTES <= SLOT_BYTES - 4);
 

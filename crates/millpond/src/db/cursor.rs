@@ -141,7 +141,7 @@ struct Run {
     locked: bool,
     /// The next row to show.
     at: usize,
-    /// Where the table goes on behind the run; none at the end.
+    /// Where the table goes on after the run; none at the end.
     next: Option<Vec<u8>>,
     /// How many rows the next run copies, without locks.
     most: u16,

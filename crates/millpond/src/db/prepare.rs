@@ -118,7 +118,7 @@ impl Transaction {
     ///
     /// The coordinator commits with [`PreparedTransaction::commit_ordered_at`], in the order of its
     /// records. After a crash it decides first what [`Db::prepared`] shows. Then it repeats, in
-    /// their order, the records behind the [bookmark](Db::bookmark) but for those that it has just
+    /// their order, the records after the [bookmark](Db::bookmark) but for those that it has just
     /// decided, each with [`Transaction::commit_with_bookmark`].
     ///
     /// ```

@@ -119,7 +119,7 @@ impl<'a> Script<'a> {
 }
 
 /// The input is a list of damages: a kind, a file, a place in it, and new bytes. Some kinds correct
-/// the checksums, so that the checks behind them are tested too.
+/// the checksums, so that the checks after them are tested too.
 pub fn fuzz_open(data: &[u8]) {
     let (files, tree) = base_database();
     let mut files = files.clone();

@@ -9,7 +9,7 @@ use crate::page_file::{check_image, set_checksum};
 use base::PageNo;
 
 /// The first byte chooses the page size. The next bytes are the page, padded with zeros. The rest
-/// is a list of page changes, each behind a byte with its length.
+/// is a list of page changes, each after a byte with its length.
 pub fn fuzz_page(data: &[u8]) {
     let Some((&size, data)) = data.split_first() else { return };
     let size = PAGE_SIZES[usize::from(size) % PAGE_SIZES.len()];

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// One change of the page in the log behind the checkpoint.
+/// One change of the page in the log after the checkpoint.
 struct PageChange {
     lsn: Lsn,
     what: &'static str,

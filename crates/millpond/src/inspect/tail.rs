@@ -12,7 +12,7 @@ use base::Lsn;
 /// The end of the log.
 #[derive(Debug)]
 pub(super) struct LogTail {
-    /// The position behind the last group.
+    /// The position after the last group.
     pub(super) end: Lsn,
     pub(super) groups: u64,
     /// Number of records that change a page.

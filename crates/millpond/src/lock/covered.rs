@@ -93,24 +93,24 @@ impl Covered {
         }
     }
 
-    /// Adds the row of `key` alone, whose least greater key is `behind`. If a range ends (or
+    /// Adds the row of `key` alone, whose least greater key is `after`. If a range ends (or
     /// begins, for a scan in falling order) at the boundary `joins`, it grows: no row of another
     /// kind lies between. Returns false, and adds nothing, if `only_grows` and there is no such
     /// range.
     pub(super) fn add_row(
         &mut self,
         key: &[u8],
-        behind: &[u8],
+        after: &[u8],
         joins: Option<&[u8]>,
         rows: Mode,
         only_grows: bool,
     ) -> bool {
         let Some(set) = self.rows_of(RangeMode { rows, gaps: false }) else { return true };
         match joins {
-            Some(place) if place <= key && set.ends_at(place) => set.add(place, Some(behind)),
-            Some(place) if place >= behind && set.begins_at(place) => set.add(key, Some(place)),
+            Some(place) if place <= key && set.ends_at(place) => set.add(place, Some(after)),
+            Some(place) if place >= after && set.begins_at(place) => set.add(key, Some(place)),
             _ if only_grows => return false,
-            _ => set.add(key, Some(behind)),
+            _ => set.add(key, Some(after)),
         }
         true
     }
@@ -154,12 +154,12 @@ impl Covered {
         }
     }
 
-    /// Takes one key, whose least greater key is `behind`, out of the ranges that lock rows.
+    /// Takes one key, whose least greater key is `after`, out of the ranges that lock rows.
     /// Returns whether it was in one. REQUIRES: the key has no row, or the transaction no longer
     /// wants its lock.
-    pub(super) fn cut_row(&mut self, key: &[u8], behind: &[u8]) -> bool {
-        let shared = self.shared.covers(key) && self.shared.cut(key, behind);
-        let exclusive = self.exclusive.covers(key) && self.exclusive.cut(key, behind);
+    pub(super) fn cut_row(&mut self, key: &[u8], after: &[u8]) -> bool {
+        let shared = self.shared.covers(key) && self.shared.cut(key, after);
+        let exclusive = self.exclusive.covers(key) && self.exclusive.cut(key, after);
         shared || exclusive
     }
 
@@ -230,21 +230,21 @@ mod tests {
             }
             let mut joins: Option<Vec<u8>> = None;
             for n in keys {
-                let (key, behind) = (n.to_be_bytes(), [&n.to_be_bytes()[..], &[0]].concat());
+                let (key, after) = (n.to_be_bytes(), [&n.to_be_bytes()[..], &[0]].concat());
                 if n == 500 {
                     joins = None;
                     continue;
                 }
                 assert!(covered.add_row(
                     &key,
-                    &behind,
+                    &after,
                     joins.as_deref(),
                     Exclusive,
                     joins.is_some() && n % 2 == 0
                 ));
-                joins = Some(if falling { key.to_vec() } else { behind.clone() });
+                joins = Some(if falling { key.to_vec() } else { after.clone() });
                 if n == 700 {
-                    assert!(covered.cut_row(&key, &behind));
+                    assert!(covered.cut_row(&key, &after));
                 }
             }
             assert_eq!(covered.len(), 3);

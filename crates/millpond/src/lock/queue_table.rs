@@ -45,7 +45,7 @@ pub(super) struct QueueTable {
 }
 
 /// The result of a request to wait for a writer.
-pub(super) enum BehindWriter {
+pub(super) enum QueuedForWriter {
     /// The writer has just ended.
     Gone,
     Waits(Begun),
@@ -176,19 +176,19 @@ impl QueueTable {
     /// Enters the implicit lock of `holder` in the row's queue, and a request of `waiter` behind
     /// it. `still_active` is called with the queue locked and tells whether `holder` still has its
     /// state.
-    pub(super) fn wait_behind(
+    pub(super) fn wait_for_writer(
         &self,
         shared: &Shared,
         holder: &Arc<Owner>,
         waiter: &Arc<Owner>,
         request: RowRequest<'_>,
         still_active: impl FnOnce() -> bool,
-    ) -> Result<BehindWriter, Denied> {
+    ) -> Result<QueuedForWriter, Denied> {
         let RowRequest { tree, key, mode, wait } = request;
         let key = LockKey::row(tree, key);
         let mut queues = self.lock_shard(&key);
         if !still_active() {
-            return Ok(BehindWriter::Gone);
+            return Ok(QueuedForWriter::Gone);
         }
         // A request that does not wait enters nothing: with SKIP LOCKED there may be as many such
         // rows as others have written.
@@ -200,12 +200,12 @@ impl QueueTable {
         }
         let held = queues.get(&key).is_some_and(|queue| queue.holds(holder.txn));
         if !held && !shared.memory.note(holder, &key) {
-            return Ok(BehindWriter::Gone);
+            return Ok(QueuedForWriter::Gone);
         }
         self.queue_of(&shared.memory, &mut queues, &key, holder).materialise(holder);
         let begun = self.request_in(shared, &mut queues, waiter, key, mode, wait)?;
         // Without a wait the writer has ended meanwhile, and its lock was removed.
-        Ok(begun.map_or(BehindWriter::Gone, BehindWriter::Waits))
+        Ok(begun.map_or(QueuedForWriter::Gone, QueuedForWriter::Waits))
     }
 
     /// Enters the implicit lock of `owner` in its queue, because its uncommitted version is about

@@ -94,7 +94,7 @@ impl RangeSet {
             self.bytes -= heap_bytes(start.len()) + bytes_of(&gone);
             (cut, rest) = (true, Some(gone));
         }
-        // Of the last part that was cut, what lies behind stays.
+        // Of the last part that was cut, what lies after it stays.
         if let Some(end) = rest
             && end.as_ref().is_none_or(|end| &end[..] > to)
         {

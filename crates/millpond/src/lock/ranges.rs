@@ -78,7 +78,7 @@ pub(super) struct Ranges {
 pub(crate) struct RangeRow<'a> {
     pub(crate) tree: TreeId,
     pub(crate) key: &'a [u8],
-    /// Where the scan's range may end or begin that the row joins: the boundary behind the row that
+    /// Where the scan's range may end or begin that the row joins: the boundary after the row that
     /// the scan locked before, if it has passed no other row since.
     pub(crate) joins: Option<&'a [u8]>,
 }
@@ -118,11 +118,11 @@ impl Ranges {
         let stopped = if backward { stopping.next_back() } else { stopping.next() };
         let stopped = stopped.map(|(key, _)| key.clone());
         drop(stopping);
-        let behind;
+        let after;
         let (from, to) = match &stopped {
             Some(key) if backward => {
-                behind = [key, &[0][..]].concat();
-                (&behind[..], to)
+                after = [key, &[0][..]].concat();
+                (&after[..], to)
             }
             Some(key) => (from, Some(&key[..])),
             None => (from, to),
@@ -152,8 +152,8 @@ impl Ranges {
         since: ScanStart,
     ) -> Result<bool, Denied> {
         let RangeRow { tree, key, joins } = row;
-        let behind = [key, &[0]].concat();
-        let range = KeyRange { tree, from: key, to: Some(&behind) };
+        let after = [key, &[0]].concat();
+        let range = KeyRange { tree, from: key, to: Some(&after) };
         let mut trees = self.shard(tree).mu.lock();
         let ranges = trees.entry(tree).or_default();
         let rows = RangeMode { rows: mode, gaps: false };
@@ -163,7 +163,7 @@ impl Ranges {
         let (full, mut new) = (shared.memory.is_full(), false);
         self.grow(shared, owner, ranges, range, |covered| {
             new = !held && !covered.covers(key);
-            covered.add_row(key, &behind, joins, mode, full && new)
+            covered.add_row(key, &after, joins, mode, full && new)
         })?;
         owner.set_new_lock(new);
         Ok(true)
@@ -349,7 +349,7 @@ impl Ranges {
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return Ok(Asked::Free) };
         let mut blocking = ranges.blocking(owner.txn, key, want);
-        let Some(behind) = blocking.next().map(|other| PendingState::BlockedBy(other.txn)) else {
+        let Some(state) = blocking.next().map(|other| PendingState::BlockedBy(other.txn)) else {
             drop(blocking);
             let own = ranges.holders.get(&owner.txn);
             let held = own.is_some_and(|(_, covered)| covered.locks_row(key, want.mode));
@@ -372,10 +372,10 @@ impl Ranges {
         ranges.blocking(owner.txn, key, want).for_each(|other| other.mark_blocking_at(&kept));
         if let Some(request) = ranges.pending_of(owner.txn, key) {
             // A scan has passed it. It keeps its time of arrival.
-            (request.want, request.stands) = (want, behind);
+            (request.want, request.stands) = (want, state);
         } else {
             let turn = self.turns.fetch_add(1, Ordering::AcqRel) + 1;
-            let request = Pending { owner: Arc::clone(owner), turn, want, stands: behind };
+            let request = Pending { owner: Arc::clone(owner), turn, want, stands: state };
             ranges.pending.entry(key.to_vec()).or_default().push(request);
             base::check!(shared.memory.note(owner, &name), "{} waits after its end", owner.txn);
             shard.pending.fetch_add(1, Ordering::Release);

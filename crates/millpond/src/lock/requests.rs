@@ -14,7 +14,7 @@
 
 use super::covered::Want;
 use super::key::LockKey;
-use super::queue_table::BehindWriter;
+use super::queue_table::QueuedForWriter;
 use super::ranges::Asked;
 use super::shared::Begun;
 use super::ticket::{Enqueued, Ticket, WriterWait};
@@ -121,10 +121,10 @@ impl LockTable {
     ) -> Result<Writer<'_>, Denied> {
         base::check!(waiter.txn != writer, "{writer} waits for itself");
         let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
-        let placed = self.queues.wait_behind(&self.shared, &holder, waiter, request, still_active)?;
+        let placed = self.queues.wait_for_writer(&self.shared, &holder, waiter, request, still_active)?;
         Ok(match placed {
-            BehindWriter::Gone => Writer::Gone,
-            BehindWriter::Waits(begun) => Writer::Waiting(self.ticket(waiter, begun)),
+            QueuedForWriter::Gone => Writer::Gone,
+            QueuedForWriter::Waits(begun) => Writer::Waiting(self.ticket(waiter, begun)),
         })
     }
 

@@ -308,7 +308,7 @@ fn with_position(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
     crc::crc32c_append(crc::crc32c_append(records_crc, &lsn.to_le_bytes()), &rest.to_le_bytes())
 }
 
-/// Returns what the checksum covers behind the records.
+/// Returns what the checksum covers after the records.
 #[inline]
 fn position(len: usize, lsn: Lsn, epoch: u32) -> [u64; 2] {
     [lsn.0, u64::from(epoch) | (len as u64) << 32]

@@ -135,7 +135,7 @@ impl<'a> HeldBlocks<'a> {
         Ok(true)
     }
 
-    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks`, behind those
+    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks`, after those
     /// that are held. Returns the index of the first, or `None` if the segment does not exist.
     fn read(&mut self, block: u64, count: u64) -> Result<Option<usize>> {
         let held = self.at..self.at + self.headers.len();
@@ -165,7 +165,7 @@ impl<'a> HeldBlocks<'a> {
         Ok(index.and_then(|i| self.headers.get(i)))
     }
 
-    /// Reads the blocks behind the held ones.
+    /// Reads the blocks after the held ones.
     fn read_more(&mut self) -> Result {
         let from = self.first + self.headers.len() as u64;
         let count = self.source.read_count(from);

@@ -342,7 +342,7 @@ impl Log {
 
     /// Returns as soon as the commit at `lsn` may be acknowledged under its bound: no acknowledged
     /// commit stays undurable for longer than `ms` milliseconds, and none lies further than `bytes`
-    /// behind the durable LSN. An error if the log has failed.
+    /// beyond the durable LSN. An error if the log has failed.
     pub(crate) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
         self.commit.flush_bounded(lsn, ms, bytes)
     }

@@ -115,10 +115,10 @@ impl Unsynced {
         let Copied { first, count, to } = log.copy_published(written, &self.stamp, scratch);
         let bytes = scratch.blocks(count);
         let place = first % self.blocks;
-        let (before, behind) = bytes.split_at((self.blocks - place).min(count) as usize * BLOCK_BYTES);
+        let (before, after) = bytes.split_at((self.blocks - place).min(count) as usize * BLOCK_BYTES);
         file.write(before, place as usize * BLOCK_BYTES)?;
-        if !behind.is_empty() {
-            file.write(behind, 0)?;
+        if !after.is_empty() {
+            file.write(after, 0)?;
         }
         self.written.store(to.0, Ordering::Release);
         self.context.metrics.add(M::LogUnsyncedWrites, 1);

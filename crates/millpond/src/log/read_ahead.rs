@@ -102,7 +102,7 @@ impl LogReadAhead {
     }
 
     /// Waits for the requested range of `len` bytes, and exchanges `buffer` for one that has it
-    /// behind the lead; right before it the bytes `held` of `buffer`. `None` if another range or
+    /// after the lead; right before it the bytes `held` of `buffer`. `None` if another range or
     /// another length was requested. The error of a range that is never taken is never reported.
     /// REQUIRES: both buffers have the same length, and `held` is no longer than the lead.
     pub(super) fn take(

@@ -226,7 +226,7 @@ impl<'a> Scanner<'a> {
         rest.get(..len)
     }
 
-    /// Returns the LSN of the next group and where in memory it is, and goes on behind it, if it
+    /// Returns the LSN of the next group and where in memory it is, and goes on after it, if it
     /// lies whole in the block of the group before and its checksum holds.
     #[inline]
     fn take_in_run(&mut self) -> Option<(Lsn, Range<usize>)> {
@@ -292,7 +292,7 @@ impl<'a> Scanner<'a> {
         if named > end {
             return fail(format!("a block before names LSN {named} as durable"));
         }
-        // A valid block behind the hole and within the window may be an unsynced write; further out
+        // A valid block after the hole and within the window may be an unsynced write; further out
         // it cannot be. An epoch begins at the start of a block. So the block of the end can be of
         // another epoch only if the end is its start.
         let first = block_of(end) + u64::from(offset_in_block(end) > 0);

@@ -31,7 +31,7 @@ impl Scratch {
     }
 
     /// Copies the published payload of `block` below `to` to the place of block `n`, and zeros
-    /// behind it. Returns the block, whose header is to be filled in.
+    /// after it. Returns the block, whose header is to be filled in.
     pub(super) fn gather(&mut self, ring: &Ring, block: u64, to: Lsn, n: usize) -> &mut [u8] {
         let end = to.min(block_start(block + 1));
         let out = &mut self.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];

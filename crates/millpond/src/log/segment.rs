@@ -443,9 +443,9 @@ impl Segments {
             // INV-13: recovery reads none of it, and no flush may use it. Log reserved since then
             // may lie in it: the flush of that log does not find the segment, and makes it again
             // after this call.
-            let behind = segment.number > reserved;
+            let after = segment.number > reserved;
             let below = segment.number < self.shape.segment_of(super::block::block_of(checkpoint));
-            base::verify!(below || behind, "segment {} is removed and needed", segment.number);
+            base::verify!(below || after, "segment {} is removed and needed", segment.number);
             self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))?;
         }
         Ok(())

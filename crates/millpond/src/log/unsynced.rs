@@ -95,7 +95,7 @@ impl UnsyncedBlocks {
         let last = block_of(Lsn(end.0 - 1));
         self.keep_below(segments, from)?;
         if let Some(at) = self.places.get(&last) {
-            // Behind the end there may be a group that is not whole.
+            // After the end there may be a group that is not whole.
             let used = HEADER_BYTES + end.since(block_start(last)) as usize;
             self.bytes[at + used..at + BLOCK_BYTES].fill(0);
         }

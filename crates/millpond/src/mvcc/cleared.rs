@@ -5,7 +5,7 @@
 //! added at the other, the marks pile up in front of the live rows, and each scan would look at all
 //! of them. So a scan that has passed a few marks notes the range that they fill, with an LSN:
 //! readers that see all commits below the LSN see the range as empty. The next such reader goes on
-//! behind the range.
+//! after the range.
 //!
 //! **The latch rule.** A range is noted under the latch of a leaf that encloses it, after its rows
 //! were judged under that latch. A writer that makes a row in it takes the key out of the range,
@@ -95,7 +95,7 @@ impl TreeRanges {
 
     /// Returns where a reader goes on instead of at `from`, if it sees the commits below `sees`.
     /// Also returns the newest commit that it is shown by that.
-    fn behind(&self, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
+    fn skip_to(&self, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         let (_, first) = self.at(from).filter(|(_, range)| range.since <= sees)?;
         let (mut end, mut newest) = (&first.end, first.newest);
         while let Some(next) = self.ranges.get(end).filter(|range| range.since <= sees) {
@@ -129,7 +129,7 @@ impl TreeRanges {
         };
         while &from[..] < note.to {
             let next = self.ranges.range::<[u8], _>((Included(&from[..]), Excluded(note.to))).next();
-            let (end, behind) = match next {
+            let (end, then) = match next {
                 Some((start, range)) => (start.clone(), range.end.clone()),
                 None => (note.to.to_vec(), note.to.to_vec()),
             };
@@ -137,7 +137,7 @@ impl TreeRanges {
                 let ClearedNote { since, newest, marks, .. } = note;
                 self.ranges.insert(from, ClearedRange { end, since, newest, marks });
             }
-            from = behind;
+            from = then;
         }
     }
 
@@ -212,8 +212,8 @@ impl ClearedRanges {
     /// Returns where a scan goes on that would begin at `from` and sees all commits below `sees`,
     /// if it has a range to go past. Also returns the newest commit of that range that may not be
     /// durable.
-    pub(crate) fn behind(&self, tree: TreeId, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
-        self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.behind(from, sees)).flatten()
+    pub(crate) fn skip_to(&self, tree: TreeId, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
+        self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.skip_to(from, sees)).flatten()
     }
 
     /// The same for a backward scan: returns the end, exclusive, of what is left to read below
@@ -338,7 +338,7 @@ mod tests {
                     }
                     Do::Ask(key, sees) => {
                         let gone = |key: u8| truth[usize::from(key)].is_some_and(|since| since <= sees);
-                        if let Some((end, _)) = cleared.behind(TREE, &[key], Lsn(sees)) {
+                        if let Some((end, _)) = cleared.skip_to(TREE, &[key], Lsn(sees)) {
                             prop_assert!(end > vec![key]);
                             prop_assert!((key..=KEYS).take_while(|k| vec![*k] < end).all(gone));
                         }
@@ -371,13 +371,13 @@ mod tests {
         }
         let ranges = cleared.shard(TREE).ranges.load(Ordering::Relaxed);
         assert!(ranges < 16, "{ranges} ranges");
-        let behind = |sees| cleared.behind(TREE, &[0; 4], Lsn(sees)).unwrap();
-        assert_eq!(behind(200_000), (100_000u32.to_be_bytes().to_vec(), Some(Lsn(99_999))));
-        assert_eq!(behind(5_000).0, 5_001u32.to_be_bytes());
-        assert_eq!(behind(70_000).0, 70_001u32.to_be_bytes());
+        let skipped = |sees| cleared.skip_to(TREE, &[0; 4], Lsn(sees)).unwrap();
+        assert_eq!(skipped(200_000), (100_000u32.to_be_bytes().to_vec(), Some(Lsn(99_999))));
+        assert_eq!(skipped(5_000).0, 5_001u32.to_be_bytes());
+        assert_eq!(skipped(70_000).0, 70_001u32.to_be_bytes());
         assert_eq!(cleared.before(TREE, &100_000u32.to_be_bytes(), Lsn(200_000)).unwrap().0, [0; 4]);
         cleared.forget_below(Lsn(69_999));
-        assert_eq!((cleared.behind(TREE, &[0; 4], Lsn(200_000)), cleared.any(TREE)), (None, true));
+        assert_eq!((cleared.skip_to(TREE, &[0; 4], Lsn(200_000)), cleared.any(TREE)), (None, true));
     }
 
     #[test]
@@ -389,6 +389,6 @@ mod tests {
             cleared.note(TREE, note, || (vec![], Lsn(9)));
         }
         assert!(cleared.shard(TREE).ranges.load(Ordering::Relaxed) <= 2 * RANGES_MAX as u64);
-        assert!(cleared.behind(TREE, &1998u32.to_be_bytes(), Lsn(9)).is_some());
+        assert!(cleared.skip_to(TREE, &1998u32.to_be_bytes(), Lsn(9)).is_some());
     }
 }

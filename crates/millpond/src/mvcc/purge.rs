@@ -221,7 +221,7 @@ fn shrink(queue: &mut EndedQueue) {
     }
 }
 
-/// Sorts in what was added behind the first `before`. It was added stripe by stripe and usually
+/// Sorts in what was added after the first `before`. It was added stripe by stripe and usually
 /// lies above the others. So there are a few ascending runs to merge.
 fn sort_in(sorted: &mut EndedQueue, before: usize) {
     let Some(least) = sorted.range(before..).map(|(lsn, _)| *lsn).min() else { return };

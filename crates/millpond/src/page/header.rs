@@ -110,7 +110,7 @@ pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
     set_u64(page, LSN, lsn.0);
 }
 
-/// Writes the header of a fresh page of `kind`. The page's number, its LSN and all bytes behind the
+/// Writes the header of a fresh page of `kind`. The page's number, its LSN and all bytes after the
 /// header stay.
 pub(super) fn init(page: &mut [u8], kind: PageKind, tree: TreeId) {
     page[FORMAT] = FORMAT_1;

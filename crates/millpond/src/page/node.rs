@@ -5,7 +5,7 @@
 //! 56  right      u32   right sibling; 0 in the last page of a level, whose high fence is +infinity
 //! 60  spare      u32   0
 //! 64  level      u8    0 = leaf
-//! 65  up         u8    ascending run: inserts, each right behind the one before (saturating)
+//! 65  up         u8    ascending run: inserts, each right after the one before (saturating)
 //! 66  down       u8    descending run: inserts, each right before the one before (saturating)
 //! 67  spare      u8    0
 //! 68  count      u16   entries

@@ -2,7 +2,7 @@
 //!
 //! Encoding: a tag byte, then the fields in the order below. Numbers are LEB128 varints. Byte
 //! strings are a varint length and the bytes. Exceptions are noted. The last byte string of an op
-//! (behind `|`) has no length: it ends with the record.
+//! (after `|`) has no length: it ends with the record.
 //!
 //! ```text
 //! 1, 2, 23, 24   see `page::row_op`

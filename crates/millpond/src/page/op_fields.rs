@@ -4,7 +4,7 @@ use super::node::Version;
 use base::TxnId;
 use base::codec::{Put, Reader, Truncated};
 
-/// Appends a tag and the numbers behind it.
+/// Appends a tag and the numbers after it.
 pub(super) fn put_tagged(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
     out.put_u8(tag);
     for &n in numbers {

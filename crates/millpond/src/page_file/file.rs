@@ -122,7 +122,7 @@ impl PageFile {
 
 /// Reading. What is read are images.
 impl PageFile {
-    /// Reads a page and those behind it, as many as there is room for, in one read. Fails with
+    /// Reads a page and those after it, as many as there is room for, in one read. Fails with
     /// `UnexpectedEof` if the file ends before.
     pub(crate) fn read(&self, first: PageNo, images: &mut [u8]) -> io::Result<()> {
         self.file.read_at(images, self.offset(first))
@@ -138,7 +138,7 @@ impl PageFile {
         self.file.read_batch(&mut pages.map(op).collect::<Vec<_>>())
     }
 
-    /// Reads pages, which are in ascending order, one behind the other into `images`: neighbours in
+    /// Reads pages, which are in ascending order, one after the other into `images`: neighbours in
     /// one read, with several reads in flight. Also returns the number of reads.
     pub(crate) fn read_runs(
         &self,
@@ -209,7 +209,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// Gives all pages behind the first `count` back to the file system.
+    /// Gives all pages after the first `count` back to the file system.
     pub(crate) fn shorten(&self, count: u32) -> Result {
         self.file.set_len(self.offset(PageNo(count))).map_err(|e| Error::io("shorten", &self.path, e))
     }

@@ -236,7 +236,7 @@ impl Replay {
     fn apply_to_page(&self, no: PageNo, changes: &[Change<'_>], image: &mut Vec<u8>) -> Result {
         base::verify!(changes.is_sorted_by_key(|change| change.lsn), "changes of {no:?} out of order");
         let mut page = self.pool.fetch_with(no, FetchHint::Replay)?.write();
-        if !page.is_behind() {
+        if !page.is_incomplete() {
             return Ok(());
         }
         // Each of them would be a miss of the processor's caches, one after the other.

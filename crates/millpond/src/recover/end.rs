@@ -25,7 +25,7 @@ const _: () = assert!(READ_AHEAD_BYTES >= 2 * CHUNK_BYTES, "one is read while an
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
     /// The log's end: where its last group ends. Padding may follow, or a block whose first group
-    /// was torn. These belong to an epoch that is over: the next epoch begins behind them, and its
+    /// was torn. These belong to an epoch that is over: the next epoch begins after them, and its
     /// first block says where this epoch ends.
     pub(crate) end: Lsn,
     /// From here to the end the log is not in the segments, or not whole.
@@ -170,7 +170,7 @@ pub(crate) fn next_epoch_start(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
     // A block of the old epoch must never be taken for one of the new epoch, so the new one begins
-    // behind it.
+    // after it.
     let mut lsn = round_up(end).max(last.first);
     if planted(Bug::EndLate) {
         lsn = lsn.plus(PAYLOAD_BYTES as u64);

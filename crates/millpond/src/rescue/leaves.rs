@@ -28,7 +28,7 @@ pub(super) struct KeyRange {
 pub(super) type Shares = Vec<(KeyRange, Option<PageNo>)>;
 
 /// Whether an end of a range lies above another; none is the end of all keys.
-fn ends_behind(end: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+fn ends_after(end: Option<&[u8]>, other: Option<&[u8]>) -> bool {
     match (end, other) {
         (_, None) => false,
         (None, Some(_)) => true,
@@ -69,9 +69,9 @@ fn gaps(
             Some(_) => {}
         }
     }
-    let behind = (std::ops::Bound::Excluded(from), std::ops::Bound::Unbounded);
-    for (start, (end, _)) in taken.range::<[u8], _>(behind) {
-        if ends_behind(Some(start), to) || to == Some(start) {
+    let after = (std::ops::Bound::Excluded(from), std::ops::Bound::Unbounded);
+    for (start, (end, _)) in taken.range::<[u8], _>(after) {
+        if ends_after(Some(start), to) || to == Some(start) {
             break;
         }
         if *start > at {
@@ -82,7 +82,7 @@ fn gaps(
             Some(end) => at = end.clone(),
         }
     }
-    if ends_behind(to, Some(&at)) {
+    if ends_after(to, Some(&at)) {
         found.push(KeyRange { from: at, to: to.map(<[u8]>::to_vec) });
     }
     found

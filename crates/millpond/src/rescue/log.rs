@@ -33,9 +33,9 @@ pub(super) enum LogPiece<'a> {
     },
 }
 
-/// Which groups behind a hole are read.
+/// Which groups after a hole are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BehindHole {
+pub(super) enum AfterHole {
     /// All.
     Read,
     /// None if nothing proves that the log was longer: recovery would end there too.
@@ -49,7 +49,7 @@ type EachBlock<'a> = &'a mut dyn FnMut(u64, BlockHeader, &[u8]) -> ControlFlow<(
 pub(super) struct DamagedLog {
     shape: SegmentShape,
     epochs: Vec<EpochStart>,
-    /// Unsynced writes reach so far behind the end of the log.
+    /// Unsynced writes reach so far beyond the end of the log.
     window: u64,
     segments: BTreeMap<u64, Arc<dyn File>>,
     /// The highest LSN that something names as durable.
@@ -142,10 +142,10 @@ impl DamagedLog {
     }
 
     /// Calls `each` for every piece of the log, from the lowest that can be read.
-    pub(super) fn read(&self, behind: BehindHole, each: &mut dyn FnMut(&LogPiece<'_>)) {
+    pub(super) fn read(&self, after_hole: AfterHole, each: &mut dyn FnMut(&LogPiece<'_>)) {
         let mut parser = Parser {
             log: self,
-            behind,
+            after_hole,
             each,
             at: Lsn::ZERO,
             epoch: 0,
@@ -202,7 +202,7 @@ impl DamagedLog {
 /// Finds the groups in runs of blocks that follow each other.
 struct Parser<'a> {
     log: &'a DamagedLog,
-    behind: BehindHole,
+    after_hole: AfterHole,
     each: &'a mut dyn FnMut(&LogPiece<'_>),
     /// The position of `bytes[used]`.
     at: Lsn,
@@ -293,7 +293,7 @@ impl Parser<'_> {
 
     fn emit(&mut self, len: usize) -> ControlFlow<()> {
         if let Some(from) = self.hole_from.take() {
-            let may_end = self.has_begun && self.behind == BehindHole::ReadIfProven;
+            let may_end = self.has_begun && self.after_hole == AfterHole::ReadIfProven;
             if may_end && !self.log.proves_more(from) {
                 return ControlFlow::Break(());
             }

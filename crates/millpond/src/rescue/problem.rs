@@ -27,7 +27,7 @@ pub enum RescueProblem {
         table: String,
         /// The least key of the range.
         from: Vec<u8>,
-        /// The least key behind the range; `None` if it has no end.
+        /// The least key after the range; `None` if it has no end.
         to: Option<Vec<u8>>,
     },
     /// A row that is missing, or of which it is not certain that it was committed.

@@ -1,7 +1,7 @@
 //! Everything that a rescue reads: the log, then the pages and the transactions as they were at its
 //! end.
 
-use super::log::{BehindHole, DamagedLog, LogPiece};
+use super::log::{AfterHole, DamagedLog, LogPiece};
 use super::pages::Pages;
 use super::problem::{Problems, RescueProblem};
 use super::versions::Transactions;
@@ -59,7 +59,7 @@ fn read_lists(log: &DamagedLog, root: &Root) -> Lists {
     let mut lists = Lists::default();
     let mut transactions = ListReader::new(root.record);
     let mut dirty = ListReader::new(root.dirty.map_or(Lsn::MAX, |list| list.record));
-    log.read(BehindHole::Read, &mut |piece| match *piece {
+    log.read(AfterHole::Read, &mut |piece| match *piece {
         LogPiece::Hole { to, .. } => lists.whole_from = Some(to),
         LogPiece::Group { lsn, records } => {
             for record in Records::new(records).flatten() {
@@ -109,7 +109,7 @@ impl Source {
                 ),
             }),
         }
-        log.read(BehindHole::ReadIfProven, &mut |piece| match *piece {
+        log.read(AfterHole::ReadIfProven, &mut |piece| match *piece {
             LogPiece::Hole { from, to } if to > root.checkpoint => {
                 let from = from.max(root.checkpoint);
                 problems.add(RescueProblem::Log {

@@ -9,7 +9,7 @@
 //! A transaction that wants consecutive values locks the counter (Lk6). Others take values without
 //! a lock while no transaction has or wants it. They look at [`Counter::lockers`] after they have
 //! read the next value: the one that has the lock may take values in between, and then the exchange
-//! fails. So no value is taken without the lock behind one that was taken with it.
+//! fails. So no value is taken without the lock after one that was taken with it.
 
 use super::log_record::log_record;
 use crate::error::Result;

@@ -197,8 +197,8 @@ impl<'k> LockCursor<'k> {
         if self.how.backward { after(key) } else { key.to_vec() }
     }
 
-    /// Returns the boundary between `key` and the keys behind it, in the scan's direction.
-    pub(super) fn behind(&self, key: &[u8]) -> Vec<u8> {
+    /// Returns the boundary between `key` and the keys after it, in the scan's direction.
+    pub(super) fn past(&self, key: &[u8]) -> Vec<u8> {
         if self.how.backward { key.to_vec() } else { after(key) }
     }
 
@@ -232,13 +232,13 @@ impl<'k> LockCursor<'k> {
         }
     }
 
-    /// Removes from `out` the row of `key` and those behind it, in the scan's direction.
+    /// Removes from `out` the row of `key` and those after it, in the scan's direction.
     pub(super) fn take_back(&self, out: &mut Vec<FoundRow>, key: &[u8]) {
-        let behind = |found: &FoundRow| match self.how.backward {
+        let past = |found: &FoundRow| match self.how.backward {
             false => &found.key[..] >= key,
             true => &found.key[..] <= key,
         };
-        while out.last().is_some_and(behind) {
+        while out.last().is_some_and(past) {
             out.pop();
         }
     }

@@ -121,7 +121,7 @@ impl RowLocks<'_> {
     fn skip_cleared(&self, cursor: &mut LockCursor<'_>) -> bool {
         let (tree, sees) = (cursor.tree.id, cursor.sees());
         let cleared = match (cursor.how.backward, cursor.to()) {
-            (false, _) => self.versions.cleared.behind(tree, &cursor.from, sees),
+            (false, _) => self.versions.cleared.skip_to(tree, &cursor.from, sees),
             (true, Some(to)) => self.versions.cleared.before(tree, to, sees),
             (true, None) => None,
         };
@@ -164,7 +164,7 @@ impl RowLocks<'_> {
             };
             match locked {
                 LockedRow::Skipped if cursor.how.peeks => {
-                    return Ok((Some(cursor.behind(&key)), Then::Peek(key)));
+                    return Ok((Some(cursor.past(&key)), Then::Peek(key)));
                 }
                 LockedRow::Skipped => cursor.leave_out(),
                 LockedRow::Deleted { own: true } => {}
@@ -182,7 +182,7 @@ impl RowLocks<'_> {
                             return Ok((Some(cursor.before(&key)), Then::Yield(key)));
                         }
                     }
-                    let end = cursor.behind(&key);
+                    let end = cursor.past(&key);
                     out.push(FoundRow { key, value, peeked: false });
                     if out.len() >= max {
                         return Ok((Some(end.clone()), Then::Done(Next::At(end))));
@@ -262,12 +262,12 @@ impl RowLocks<'_> {
                 }
                 Then::Peek(key) => {
                     cursor.leave_out();
-                    let behind = cursor.behind(&key);
+                    let past = cursor.past(&key);
                     if let Some(value) = self.last_committed(txn, cursor.tree, &key)? {
                         out.push(FoundRow { key, value: Value::Inline(value), peeked: true });
-                        return Ok(Next::At(behind));
+                        return Ok(Next::At(past));
                     }
-                    cursor.go_on_at(behind);
+                    cursor.go_on_at(past);
                 }
             }
         }

@@ -218,8 +218,8 @@ impl Reader<'_> {
         out: &mut Rows,
     ) -> Result<Next> {
         let ScanRange { tree, from, to } = range;
-        let behind = self.versions.cleared.behind(tree.id, from, self.view.snapshot);
-        let from = match &behind {
+        let cleared = self.versions.cleared.skip_to(tree.id, from, self.view.snapshot);
+        let from = match &cleared {
             None => from,
             Some((end, newest)) => {
                 self.txn.note_seen(*newest);

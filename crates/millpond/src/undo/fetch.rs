@@ -16,7 +16,7 @@ use base::{TxnId, crc};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub(super) const BEHIND: Damage = Damage("an undo address lies behind the end of its stream");
+pub(super) const PAST_END: Damage = Damage("an undo address lies behind the end of its stream");
 
 /// The number of pieces that the cache keeps.
 const CACHED: usize = 32;
@@ -92,7 +92,7 @@ impl HeldPiece {
         look: impl FnOnce(&UndoRecord<'_>, u64) -> R,
     ) -> Result<UndoAccess<R>, Damage> {
         let Some(bytes) = self.bytes(&piece) else { return Ok(UndoAccess::Away(piece)) };
-        let (record, len) = UndoRecord::decode(at, bytes.get((at - piece.base) as usize..).ok_or(BEHIND)?)?;
+        let (record, len) = UndoRecord::decode(at, bytes.get((at - piece.base) as usize..).ok_or(PAST_END)?)?;
         if record.owner != piece.owner {
             return Err(Damage("an undo record names another owner"));
         }

@@ -165,7 +165,7 @@ impl HistoryBatchRange {
     }
 
     /// Returns the transactions of the first batch that have something to purge, and the range
-    /// behind that batch.
+    /// after that batch.
     pub(crate) fn next(mut self) -> Result<(Vec<ToPurge>, Option<HistoryBatchRange>)> {
         let (batch, end, next) = read_batch(&self.file, MAGIC, self.at, self.end)?;
         let payload = &batch[BATCH_HEAD..end];

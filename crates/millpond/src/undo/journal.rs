@@ -144,7 +144,7 @@ fn file_name(number: u32) -> String {
 }
 
 /// Returns the number after `number`, which a file in `dir` has.
-fn behind(dir: &Path, number: u32) -> Result<u32> {
+fn next_number(dir: &Path, number: u32) -> Result<u32> {
     let last = || Error::corrupt(&dir.join(file_name(number)), "no number is left for another file");
     number.checked_add(1).ok_or_else(last)
 }
@@ -167,7 +167,7 @@ impl Journal {
             files: BTreeMap::new(),
             file_bytes: FILE_BYTES,
             current: [None; 2],
-            next: behind(dir, greatest.copied().unwrap_or(0))?,
+            next: next_number(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
             buffer: Vec::new(),
             ballast: BallastUse::default(),
@@ -243,7 +243,7 @@ impl Journal {
             let kept = self.files.entry(number).or_insert(JournalFile { file, len, synced: 0, named: true });
             kept.len = kept.len.max(len);
             kept.synced = kept.len;
-            self.next = self.next.max(behind(&self.dir, number)?);
+            self.next = self.next.max(next_number(&self.dir, number)?);
         }
         Ok(ranges)
     }
@@ -434,7 +434,7 @@ impl Journal {
 
     fn begin_file(&mut self, content: FileContent) -> Result<u32> {
         let number = self.next;
-        let next = behind(&self.dir, number)?;
+        let next = next_number(&self.dir, number)?;
         let path = self.dir.join(file_name(number));
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let file = self.vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;

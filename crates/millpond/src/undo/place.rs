@@ -30,7 +30,7 @@ impl FilePlace {
         self.file.number
     }
 
-    /// Fills `bytes` from offset `from` behind the place.
+    /// Fills `bytes` from offset `from` after the place.
     pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result {
         self.file.file.read_at(bytes, self.at + from).map_err(|e| Error::io("read", &self.file.path, e))
     }

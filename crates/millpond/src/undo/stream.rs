@@ -13,7 +13,7 @@
 //! same.
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
-use super::fetch::{BEHIND, HeldPiece, UndoAccess};
+use super::fetch::{HeldPiece, PAST_END, UndoAccess};
 use super::place::{FilePlace, UndoPiece};
 use super::record::{UndoEntry, UndoRecord};
 use super::walk::PurgeWalk;
@@ -344,7 +344,7 @@ impl Stream {
     ) -> Result<UndoAccess<R>, Damage> {
         let mu = self.mu.lock();
         if at >= mu.end {
-            return Err(BEHIND);
+            return Err(PAST_END);
         }
         let index = mu.chunk_of(at);
         let chunk = &mu.chunks[index];

@@ -42,7 +42,7 @@ impl LogPoints {
 }
 
 /// Returns the marks that this law puts in the place of Millpond's: nothing is delayed before
-/// writers stop. They stop no later than Millpond's writers, because the redo behind its hard mark
+/// writers stop. They stop no later than Millpond's writers, because the redo above its hard mark
 /// is needed by those that were admitted. `log_bytes` is the size of the log.
 #[must_use]
 pub fn marks(server: Server, own: Thresholds, log_bytes: u64) -> Thresholds {

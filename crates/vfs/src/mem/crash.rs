@@ -115,7 +115,7 @@ impl CrashWalker {
         self.pending.len()
     }
 
-    /// Moves behind the next operation. Returns false at the end of the run.
+    /// Moves past the next operation. Returns false at the end of the run.
     pub fn step(&mut self) -> bool {
         let ops = Arc::clone(&self.ops);
         let Some(JournalEntry { op, mark: began }) = ops.get(self.at) else { return false };

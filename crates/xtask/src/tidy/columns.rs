@@ -43,8 +43,8 @@ mod tests {
         assert!(found(&wide.replacen('é', "", 1)).is_empty());
         let code = format!("let x = \"// {}\";\n", "x".repeat(COLUMNS_MAX));
         assert!(found(&code).is_empty());
-        let behind = format!("let x = {}; // y\n", "x".repeat(COLUMNS_MAX));
-        assert_eq!(found(&behind).len(), 1);
+        let after = format!("let x = {}; // y\n", "x".repeat(COLUMNS_MAX));
+        assert_eq!(found(&after).len(), 1);
         let row = format!("//! x\n/// | a | {} |\n//! | b | {} |\n", "x".repeat(100), "x".repeat(100));
         assert!(found(&row).is_empty());
     }

@@ -75,7 +75,7 @@ fn functions(code: &str) -> Vec<Function<'_>> {
     whole_words(code, "fn").into_iter().filter_map(function).collect()
 }
 
-/// Returns where the parenthesis is that opens the arguments, behind the generics if there are any.
+/// Returns where the parenthesis is that opens the arguments, after the generics if there are any.
 fn arguments_at(code: &str, from: usize) -> Option<usize> {
     let mut angles = Angles::default();
     code[from..].char_indices().find(|(_, c)| angles.next(*c) == 0 && *c == '(').map(|(n, _)| from + n)
@@ -104,7 +104,7 @@ fn count_arguments(code: &str, open: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Returns where the body opens behind the arguments; `None` if there is none.
+/// Returns where the body opens after the arguments; `None` if there is none.
 fn body_at(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0;
     for (n, c) in code[from..].char_indices() {
@@ -128,7 +128,7 @@ struct Angles {
 }
 
 impl Angles {
-    /// Returns the depth behind `c`.
+    /// Returns the depth after `c`.
     fn next(&mut self, c: char) -> usize {
         match (self.before.replace(c), c) {
             (_, '<') => self.depth += 1,

@@ -169,7 +169,7 @@ fn raw_string_end(chars: &[char], start: usize) -> Option<usize> {
     Some((open + 1..chars.len()).find(|n| is_end(*n)).map_or(chars.len(), |n| n + 1 + hashes))
 }
 
-/// Returns the position of the quote that ends the string. `start` is behind the opening quote.
+/// Returns the position of the quote that ends the string. `start` is after the opening quote.
 fn string_end(chars: &[char], start: usize) -> usize {
     let mut i = start;
     while i < chars.len() && chars[i] != '"' {
@@ -228,7 +228,7 @@ pub(super) fn without_tests(code: &str) -> String {
     String::from_utf8(bytes).expect("blanks keep the text valid")
 }
 
-/// Returns the offset behind the brace that closes the one at `open`.
+/// Returns the offset after the brace that closes the one at `open`.
 pub(super) fn matching_brace(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (i, c) in code[open..].char_indices() {

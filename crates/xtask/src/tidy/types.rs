@@ -132,7 +132,7 @@ fn with_methods(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the text behind `<…>`, if it begins so.
+/// Returns the text after `<…>`, if it begins so.
 fn without_generics(text: &str) -> &str {
     let mut depth = 0;
     for (i, c) in text.char_indices() {

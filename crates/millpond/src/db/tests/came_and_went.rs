@@ -57,7 +57,7 @@ fn find_nothing(t: &Table, early: Vec<Transaction>) {
     let mut early = early.into_iter();
     let mut next = || early.next().unwrap();
     let (mut reads, mut scans, mut back, mut changes) = (next(), next(), next(), next());
-    let behind = &[100][..];
+    let after = &[100][..];
     for n in 100..=last {
         match n % 2 {
             0 => assert!(reads.get_for_update(t, &[n]).unwrap().is_none(), "{n}"),
@@ -65,9 +65,9 @@ fn find_nothing(t: &Table, early: Vec<Transaction>) {
         }
     }
     reads.commit().unwrap();
-    assert!(scans.range_for_update(t, behind.., Wait).unwrap().next().is_none());
+    assert!(scans.range_for_update(t, after.., Wait).unwrap().next().is_none());
     scans.commit().unwrap();
-    assert!(back.range_for_share(t, behind.., Wait).unwrap().next_back().is_none());
+    assert!(back.range_for_share(t, after.., Wait).unwrap().next_back().is_none());
     back.commit().unwrap();
     for n in 100..=last {
         assert!(!changes.delete(t, &[n]).unwrap(), "{n}");

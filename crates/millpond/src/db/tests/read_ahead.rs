@@ -214,7 +214,7 @@ fn a_scan_of_a_few_rows_reads_nothing_ahead() {
 
 /// The range begins and ends in the middle of an inner page.
 #[test]
-fn nothing_behind_the_end_of_a_range_is_read_ahead() {
+fn nothing_after_the_end_of_a_range_is_read_ahead() {
     let (from, to) = (100 * PER_LEAF, 120 * PER_LEAF);
     let w = cold(4096, None, true);
     assert_eq!(w.scan(from, to), to - from);

@@ -44,7 +44,7 @@ fn options() -> Options {
 enum End {
     /// Killed soon after the second opening.
     JustOpened,
-    /// Killed after the second opening, with a checkpoint and redo behind it.
+    /// Killed after the second opening, with a checkpoint and redo after it.
     Running,
     /// Closed.
     Closed,

@@ -1,7 +1,7 @@
 //! Commits that do not wait for their own flush, and the log thread, which flushes for them.
 //!
 //! A bounded commit (Co11) returns at once as long as no acknowledged commit has been undurable for
-//! longer than its milliseconds, or lies further than its bytes behind the durable LSN. It relies
+//! longer than its milliseconds, or lies further than its bytes beyond the durable LSN. It relies
 //! on a **flush deadline**: the time by which everything appended so far must be durable. One word
 //! holds the earliest deadline. The next flush, whichever thread leads it, takes the deadline
 //! together with everything reserved. So a stream of commits sets one deadline per flush, not one
@@ -29,7 +29,7 @@ enum LogThreadStep {
 impl GroupCommit {
     /// Returns as soon as the commit at `lsn` may be acknowledged under its bound: no acknowledged
     /// commit stays undurable for longer than `ms` milliseconds, and none lies further than `bytes`
-    /// behind the durable LSN. An error if the log has failed.
+    /// beyond the durable LSN. An error if the log has failed.
     pub(in crate::log) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
         if self.buffer.durable() > lsn {
             return Ok(());

@@ -72,7 +72,7 @@ impl ReadHook for RedoHook {
         let Some(last) = self.pending.last(page) else {
             return image.map(|_| Arrival::AsRead);
         };
-        if planted(Bug::BehindUnseen) && image.is_ok() {
+        if planted(Bug::IncompleteUnseen) && image.is_ok() {
             return Ok(Arrival::AsRead);
         }
         match image {
@@ -84,13 +84,13 @@ impl ReadHook for RedoHook {
             // Most likely it is new, and a change makes it anew.
             Err(_) => bytes.fill(0),
         }
-        Ok(Arrival::Behind)
+        Ok(Arrival::Incomplete)
     }
 
     fn catch_up(&self, page: PageNo, bytes: &mut [u8]) -> Result<Option<Lsn>> {
         let image = if header::is_blank(bytes) { None } else { Some(header::lsn(bytes)) };
-        let is_behind = |last: &Lsn| image.is_none_or(|image| image < *last);
-        let Some(last) = self.pending.last(page).filter(is_behind) else { return Ok(None) };
+        let is_incomplete = |last: &Lsn| image.is_none_or(|image| image < *last);
+        let Some(last) = self.pending.last(page).filter(is_incomplete) else { return Ok(None) };
         let Some(chain) = self.pending.redo(page, last, image)? else {
             return Err(self.pending.no_image(page));
         };

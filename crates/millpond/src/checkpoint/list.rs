@@ -66,7 +66,7 @@ pub(crate) struct List {
     /// The unfinished transactions.
     pub(crate) txns: Vec<Listed>,
     /// History batches that are not wholly purged.
-    pub(crate) history: Vec<ListedBatches>,
+    pub(crate) history_batches: Vec<ListedBatches>,
     /// The counters of tables that are not 0.
     pub(crate) counters: Vec<(TreeId, u64)>,
     /// The program's bookmark; empty: none.
@@ -108,8 +108,8 @@ impl List {
                 Stage::Active | Stage::Aborted => {}
             }
         }
-        body.put_varint(self.history.len() as u64);
-        for listed in &self.history {
+        body.put_varint(self.history_batches.len() as u64);
+        for listed in &self.history_batches {
             body.put_u32(listed.file);
             body.put_u64(listed.from);
             body.put_u64(listed.to);
@@ -145,16 +145,21 @@ impl List {
             };
             txns.push(Listed { txn, stage, hardened });
         }
-        let mut history = Vec::new();
+        let mut history_batches = Vec::new();
         for _ in 0..r.varint()? {
-            history.push(ListedBatches { file: r.u32()?, from: r.u64()?, to: r.u64()?, txns: r.varint()? });
+            history_batches.push(ListedBatches {
+                file: r.u32()?,
+                from: r.u64()?,
+                to: r.u64()?,
+                txns: r.varint()?,
+            });
         }
         let mut counters = Vec::new();
         for _ in 0..r.varint()? {
             counters.push((TreeId(r.u32()?), r.varint()?));
         }
         let bookmark = r.rest().to_vec();
-        Ok(List { next_txn, next_tree, files, txns, history, counters, bookmark })
+        Ok(List { next_txn, next_tree, files, txns, history_batches, counters, bookmark })
     }
 }
 
@@ -175,7 +180,7 @@ mod tests {
             next_tree: TreeId(12),
             files: (0..n as u32 / 10).map(|i| (i + 1, u64::from(i) * 4096)).collect(),
             txns: (0..n).map(|i| Listed { txn: TxnId(i + 1), stage: stage(i), hardened: i * 77 }).collect(),
-            history: (0..n % 7)
+            history_batches: (0..n % 7)
                 .map(|i| ListedBatches { file: 3, from: i * 4096, to: i * 4096 + 4096, txns: i * 1000 })
                 .collect(),
             counters: (0..n % 5).map(|i| (TreeId(i as u32 + 3), i * 1_000_000 + 1)).collect(),

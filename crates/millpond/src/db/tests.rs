@@ -141,7 +141,7 @@ fn failure_of(bug: crate::planted::Bug, scenario: fn()) -> String {
 /// report.
 fn purge_and_check(db: &Db) {
     let txns = &db.core.engine.txns;
-    while txns.history() > 0 || txns.versions.streams().len() > 0 {
+    while txns.history_len() > 0 || txns.versions.streams().len() > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let report = db.check().unwrap();

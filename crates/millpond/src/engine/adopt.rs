@@ -54,7 +54,7 @@ pub(super) struct Adopted {
 pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,
-    pub(super) history: Vec<HistoryBatchRange>,
+    pub(super) history_batches: Vec<HistoryBatchRange>,
     /// The database had been closed.
     pub(super) was_clean: bool,
     /// Pages that redo changes may be torn and have no copy.
@@ -70,7 +70,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo_dirs(), shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
-    let (rebuild, history, ballast) = begin_rebuild(opening, &root, &segments)?;
+    let (rebuild, history_batches, ballast) = begin_rebuild(opening, &root, &segments)?;
 
     let pages = Arc::new(PageFile::open(vfs, &paths.pages, root.page_bytes, metrics)?);
     let files = paths.doublewrite_files();
@@ -120,7 +120,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, ballast, stale };
-    Ok((adopted, Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint }))
+    Ok((adopted, Recovery { tail, rebuild, history_batches, was_clean, may_be_torn, needs_checkpoint }))
 }
 
 /// Judges the copies of pages. Returns also whether it is known of all damaged pages with a copy
@@ -173,11 +173,11 @@ fn begin_rebuild(
         poison,
     };
     let mut journal = Journal::open(&options, &streams)?;
-    let history = journal.open_history_batches(&list.history)?;
+    let history_batches = journal.open_history_batches(&list.history_batches)?;
     let ballast = Arc::new(Ballast::open(vfs, &paths.undo, segments.block_bytes())?);
     journal.set_ballast(Arc::clone(&ballast));
     let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
-    Ok((rebuild, history, ballast))
+    Ok((rebuild, history_batches, ballast))
 }
 
 /// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since

@@ -55,7 +55,7 @@ pub(super) fn build(
     let locks = Arc::new(Mutex::new(adopted.locks));
     let Context { vfs, poison, .. } = context;
     let Adopted { root_file, root, start, segments, pages, doublewrite, ballast, stale, .. } = adopted;
-    let Recovery { tail, rebuild, history, was_clean, may_be_torn, needs_checkpoint } = recovery;
+    let Recovery { tail, rebuild, history_batches, was_clean, may_be_torn, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
@@ -73,7 +73,7 @@ pub(super) fn build(
     let redo_bytes = tail.end.since(root.checkpoint);
     let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
     let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
-    let recovered = rebuild.finish(history);
+    let recovered = rebuild.finish(history_batches);
     let limits = history_limits(opening, &roster);
     let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));

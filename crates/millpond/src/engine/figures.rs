@@ -71,7 +71,8 @@ impl Figures {
         metrics.set(M::TransactionsSetAside, txns.ended.unreadable() as u64);
         metrics.set(M::TreesWithoutTable, txns.trees.tableless());
         metrics.set(M::PreparedTransactions, txns.two_phase().prepared_xids().len() as u64);
-        metrics.set(M::HistoryTransactions, txns.ended.to_purge() as u64 + txns.versions.in_history());
+        metrics
+            .set(M::HistoryTransactions, txns.ended.to_purge() as u64 + txns.versions.in_history_batches());
         metrics.set(M::OpenSnapshots, txns.versions.open_snapshots() as u64);
         let past = txns.history_keeper().past();
         metrics.set(M::UndoBytes, past.undo);

@@ -267,7 +267,7 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
     for (number, len) in &list.files {
         writeln!(out, "  undo file {number:08}, {len} bytes").unwrap();
     }
-    for listed in &list.history {
+    for listed in &list.history_batches {
         let ListedBatches { file, from, to, txns } = listed;
         writeln!(
             out,

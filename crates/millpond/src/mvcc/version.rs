@@ -89,7 +89,7 @@ impl WalkPosition {
         if self.stream.is_some() {
             return Ok(None);
         }
-        Ok(match view.undo.history.pass(self.version, view.snapshot, value)? {
+        Ok(match view.undo.history_batches.pass(self.version, view.snapshot, value)? {
             None => None,
             Some(ShortcutEnd::Nothing) => Some(None),
             Some(ShortcutEnd::To(version, flags)) => {
@@ -136,7 +136,7 @@ impl View<'_> {
     fn state(&self, txn: TxnId, seen: Lsn) -> TxnState {
         match self.status.state(txn) {
             TxnState::Settled => {
-                self.undo.history.commit_of(txn, seen).map_or(TxnState::Settled, TxnState::Committed)
+                self.undo.history_batches.commit_of(txn, seen).map_or(TxnState::Settled, TxnState::Committed)
             }
             state => state,
         }
@@ -283,7 +283,7 @@ fn step_back(entry: &UndoEntry<'_>, value: &mut Vec<u8>) -> Result<Option<(Versi
 mod tests {
     use super::*;
     use crate::page::op::{RowChange, RowOp};
-    use crate::undo::{History, Streams};
+    use crate::undo::{HistoryBatches, Streams};
     use base::TreeId;
     use expect_test::expect;
     use std::collections::BTreeMap;
@@ -324,7 +324,7 @@ mod tests {
 
         fn see(&self, own: TxnId, snapshot: Lsn) -> String {
             let Some((version, flags, value)) = &self.row else { return "nothing".to_owned() };
-            let undo = UndoSource { streams: &self.streams, history: &History::default() };
+            let undo = UndoSource { streams: &self.streams, history_batches: &HistoryBatches::default() };
             let metrics = &Metrics::default();
             let view = View { status: &self.status, undo, snapshot, own, metrics };
             let mut old = Vec::new();
@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn missing_undo_is_an_error_and_not_a_wrong_answer() {
         let status = StatusTable::new(TxnId(1), []);
-        let undo = UndoSource { streams: &Streams::default(), history: &History::default() };
+        let undo = UndoSource { streams: &Streams::default(), history_batches: &HistoryBatches::default() };
         let metrics = &Metrics::default();
         let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE, metrics };
         let row = Row { version: Version { txn: status.begin(), undo_at: 0 }, flags: 0, value: b"v" };

@@ -309,7 +309,7 @@ impl Rebuild {
 
     /// Returns the transactions at the log's end. REQUIRES: [`Rebuild::within`] has said where the
     /// undo files are.
-    pub(crate) fn finish(self, history: Vec<HistoryBatchRange>) -> Recovered {
+    pub(crate) fn finish(self, history_batches: Vec<HistoryBatchRange>) -> Recovered {
         let UndoMemory { journal, spilled, moved, .. } =
             self.undo_memory.expect("it was told where the undo files are");
         let mut recovered = Recovered {
@@ -319,7 +319,7 @@ impl Rebuild {
             bookmark: self.bookmark,
             streams: self.streams,
             committed: Vec::new(),
-            history: history.into_iter().chain(moved).collect(),
+            history_batches: history_batches.into_iter().chain(moved).collect(),
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,

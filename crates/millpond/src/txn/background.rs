@@ -113,15 +113,17 @@ impl Background<'_> {
         if self.versions.cleared.is_empty() {
             return;
         }
-        let waiting =
-            [self.ended.purge_queue.oldest(), self.versions.history.oldest()].into_iter().flatten().min();
+        let waiting = [self.ended.purge_queue.oldest(), self.versions.history_batches.oldest()]
+            .into_iter()
+            .flatten()
+            .min();
         self.versions.cleared.forget_below(waiting.map_or(horizon, |waiting| waiting.min(horizon)));
     }
 
     /// Returns how much there is to do: transactions to revert or to purge, and one for the step
     /// that is done now.
     pub(crate) fn left(&self) -> usize {
-        self.ended.left(self.versions.in_history())
+        self.ended.left(self.versions.in_history_batches())
     }
 
     /// Flushes the log if the oldest ended transaction is seen by all and is only not durable.
@@ -164,13 +166,13 @@ impl Background<'_> {
     /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.
     /// Returns whether there was one.
     fn purge_history_batch(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
-        let Some(batch) = self.versions.history.due(seen) else { return Ok(false) };
+        let Some(batch) = self.versions.history_batches.due(seen) else { return Ok(false) };
         if batch.purge
             && let Err(error) = self.purger.purge_members_of(&batch, horizon)
         {
             self.quarantine_or_fail(QuarantineTask::HistoryBatch(Arc::clone(&batch)), error)?;
         }
-        self.versions.history.remove(&batch);
+        self.versions.history_batches.remove(&batch);
         Ok(true)
     }
 
@@ -187,7 +189,7 @@ impl Background<'_> {
     /// Purges a history batch that a crash has left, or puts it into quarantine. Returns whether
     /// there was one.
     fn purge_left(&self, horizon: Lsn) -> Result<bool> {
-        let Some(left) = self.versions.history.oldest_left_by_crash() else { return Ok(false) };
+        let Some(left) = self.versions.history_batches.oldest_left_by_crash() else { return Ok(false) };
         let (failed, rest) = match left.clone().next() {
             Ok((members, rest)) => (self.purger.purge_members(members, horizon).err(), rest),
             // Then it is not known either where the next batch begins.
@@ -196,7 +198,7 @@ impl Background<'_> {
         if let Some(error) = failed {
             self.quarantine_or_fail(QuarantineTask::Left(left.before(rest.as_ref())), error)?;
         }
-        self.versions.history.replace_oldest_left_by_crash(rest);
+        self.versions.history_batches.replace_oldest_left_by_crash(rest);
         Ok(true)
     }
 }

@@ -106,9 +106,9 @@ impl Ended {
     }
 
     /// Returns how much the background has to do: transactions to revert or to purge, those
-    /// `in_history` too, and one for the step that it does now.
-    pub(super) fn left(&self, in_history: u64) -> usize {
-        let waiting = self.aborted() + self.purge_queue.len() + in_history as usize;
+    /// `in_batches` too, and one for the step that it does now.
+    pub(super) fn left(&self, in_batches: u64) -> usize {
+        let waiting = self.aborted() + self.purge_queue.len() + in_batches as usize;
         // Read last: what a step works on is in no queue, and the step was noted before it took it.
         waiting + usize::from(self.in_step.load(Ordering::Acquire))
     }

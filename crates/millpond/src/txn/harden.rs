@@ -123,9 +123,9 @@ impl Hardener<'_> {
             list.txns.push(Listed { txn, stage, hardened: stream.in_files() });
         }
         list.files = journal.sync(&files.into_iter().collect())?;
-        list.history = self.versions.history.list();
-        self.quarantine.list(&mut list.history);
-        journal.sync(&list.history.iter().map(|range| range.file).collect())?;
+        list.history_batches = self.versions.history_batches.list();
+        self.quarantine.list(&mut list.history_batches);
+        journal.sync(&list.history_batches.iter().map(|range| range.file).collect())?;
         // Until here the streams have kept their files, even if they were purged meanwhile.
         drop(streams);
         if planted(Bug::UnlistedLosers) {

@@ -60,7 +60,7 @@ impl HistoryKeeper<'_> {
         HistorySample {
             budget: self.undo_space.limits.memory,
             undo: self.versions.streams.bytes(),
-            status: self.versions.status.bytes() + self.versions.history.memory(),
+            status: self.versions.status.bytes() + self.versions.history_batches.memory(),
             locks: self.locks.bytes(),
             files: 0,
             files_most: self.undo_space.limits.files,
@@ -78,9 +78,10 @@ impl HistoryKeeper<'_> {
         let horizon = self.versions.horizon();
         // Undo that a snapshot holds lies at or above the horizon; below the horizon purge is at
         // work.
-        let oldest = [self.purge_queue.oldest(), self.versions.history.oldest()].into_iter().flatten().min();
+        let oldest =
+            [self.purge_queue.oldest(), self.versions.history_batches.oldest()].into_iter().flatten().min();
         let held = oldest.is_some_and(|oldest| oldest >= horizon)
-            && self.versions.history.oldest_left_by_crash().is_none();
+            && self.versions.history_batches.oldest_left_by_crash().is_none();
         let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
         self.undo_space.limits.set_threshold(&sample);
         let HistoryPlan { transactions, bytes, .. } = plan(&sample);
@@ -194,7 +195,7 @@ impl HistoryKeeper<'_> {
             group
         });
         match journal.append_history_batches(groups) {
-            Ok(batches) => self.versions.history.insert(batches),
+            Ok(batches) => self.versions.history_batches.insert(batches),
             Err(error) => {
                 for BatchMember { txn, lsn, stream, .. } in members {
                     self.purge_queue.put_back(lsn, EndedTxn { txn, stream, committed: true });
@@ -220,7 +221,7 @@ impl HistoryKeeper<'_> {
         let seeing = |lsn: Lsn| cuts.partition_point(|cut| *cut <= lsn);
         let apart = |first: Lsn, last: Lsn| seeing(first) != seeing(last) && !planted(Bug::PassedAcross);
         let mut damage = None;
-        self.versions.history.add_shortcuts(self.versions.horizon(), apart, |note| {
+        self.versions.history_batches.add_shortcuts(self.versions.horizon(), apart, |note| {
             for BatchMember { lsn, stream, .. } in members {
                 damage = damage.or(stream.each(|at, record| note(*lsn, at, record)).err());
             }

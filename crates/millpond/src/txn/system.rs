@@ -34,7 +34,7 @@ use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{PurgeQueue, StatusTable, TxnState, View};
 use crate::store::Store;
 use crate::undo::journal::Journal;
-use crate::undo::{History, HistoryBatchRange, Streams};
+use crate::undo::{HistoryBatchRange, HistoryBatches, Streams};
 use base::sync::Unparker;
 use base::{Lsn, TreeId, TxnId};
 use metrics::M;
@@ -54,7 +54,7 @@ pub(crate) struct Recovered {
     /// Committed, with something left to purge; by commit LSN.
     pub(crate) committed: Vec<(Lsn, TxnId)>,
     /// Committed before the checkpoint, in history batches that are not purged.
-    pub(crate) history: Vec<HistoryBatchRange>,
+    pub(crate) history_batches: Vec<HistoryBatchRange>,
     /// Cut off by the crash, or rolled back and not wholly reverted.
     pub(crate) aborted: Vec<TxnId>,
     /// Prepared, with their xids.
@@ -117,8 +117,8 @@ impl Txns {
         undo_admission: Arc<dyn UndoAdmission>,
     ) -> Txns {
         let status = StatusTable::new(found.next_txn, found.states());
-        let history = History::default();
-        history.add_left_by_crash(found.history);
+        let history_batches = HistoryBatches::default();
+        history_batches.add_left_by_crash(found.history_batches);
         let locks = LockTable::new(Arc::clone(clock), limits.locks);
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {
@@ -145,7 +145,7 @@ impl Txns {
         Txns {
             store: Arc::clone(store),
             clock: Arc::clone(clock),
-            versions: Versions::recovered(store, status, found.streams, history),
+            versions: Versions::recovered(store, status, found.streams, history_batches),
             locks,
             waits: LockWaits::new(clock, &store.metrics),
             trees: TableTrees::recovered(found.counters, found.next_tree),
@@ -244,9 +244,9 @@ impl Txns {
 
     /// Returns how many transactions have ended and wait to be purged or reverted.
     #[cfg(test)]
-    pub(crate) fn history(&self) -> usize {
+    pub(crate) fn history_len(&self) -> usize {
         let waiting = self.ended.aborted() + self.ended.quarantine.len();
-        self.ended.to_purge() + self.versions.in_history() as usize + waiting
+        self.ended.to_purge() + self.versions.in_history_batches() as usize + waiting
     }
 }
 

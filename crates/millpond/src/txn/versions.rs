@@ -9,7 +9,7 @@ use crate::mvcc::{ClearedRanges, Snapshot, Snapshots, StatusTable, TxnState, Vie
 use crate::page::Damage;
 use crate::planted::{Bug, planted};
 use crate::store::Store;
-use crate::undo::{HeldPiece, History, PieceCache, Streams, UndoPiece, UndoSource};
+use crate::undo::{HeldPiece, HistoryBatches, PieceCache, Streams, UndoPiece, UndoSource};
 use base::{Lsn, TreeId, TxnId};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Versions {
     pub(super) status: StatusTable,
     pub(super) streams: Streams,
     /// Committed transactions in history batches; `status` and `streams` do not know them any more.
-    pub(super) history: History,
+    pub(super) history_batches: HistoryBatches,
     /// Undo that was fetched from files.
     fetched: PieceCache,
     snapshots: Snapshots,
@@ -36,13 +36,13 @@ impl Versions {
         store: &Arc<Store>,
         status: StatusTable,
         streams: Streams,
-        history: History,
+        history_batches: HistoryBatches,
     ) -> Versions {
         Versions {
             store: Arc::clone(store),
             status,
             streams,
-            history,
+            history_batches,
             fetched: PieceCache::default(),
             snapshots: Snapshots::default(),
             cleared: ClearedRanges::default(),
@@ -61,7 +61,7 @@ impl Versions {
 
     /// Returns where undo is found.
     pub(super) fn undo(&self) -> UndoSource<'_> {
-        UndoSource { streams: &self.streams, history: &self.history }
+        UndoSource { streams: &self.streams, history_batches: &self.history_batches }
     }
 
     /// Reads a piece of undo that is not in memory into `held`. REQUIRES: no latch held.
@@ -142,7 +142,7 @@ impl Versions {
 
     /// Returns whether no transaction has undo, in memory or in history batches.
     pub(crate) fn have_no_undo(&self) -> bool {
-        self.streams.len() == 0 && self.history.is_empty()
+        self.streams.len() == 0 && self.history_batches.is_empty()
     }
 
     /// Returns how many bytes of undo a transaction has.
@@ -151,13 +151,13 @@ impl Versions {
     }
 
     /// Returns how many committed transactions are in history batches.
-    pub(crate) fn in_history(&self) -> u64 {
-        self.history.len()
+    pub(crate) fn in_history_batches(&self) -> u64 {
+        self.history_batches.len()
     }
 
     /// Returns the memory of the shortcuts past versions that no snapshot tells apart, bytes.
     pub(crate) fn shortcut_bytes(&self) -> u64 {
-        self.history.shortcut_bytes()
+        self.history_batches.shortcut_bytes()
     }
 
     /// Returns the error of a damaged row.
@@ -181,7 +181,7 @@ impl Versions {
     }
 
     #[cfg(test)]
-    pub(crate) fn history(&self) -> &History {
-        &self.history
+    pub(crate) fn history_batches(&self) -> &HistoryBatches {
+        &self.history_batches
     }
 }

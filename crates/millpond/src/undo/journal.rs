@@ -77,7 +77,7 @@ impl JournalFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileContent {
     Chunks,
-    History,
+    HistoryBatches,
 }
 
 /// What a journal is opened with.
@@ -298,7 +298,7 @@ impl Journal {
         &mut self,
         groups: impl Iterator<Item = &'a mut [BatchMember]>,
     ) -> Result<Vec<HistoryBatch>> {
-        let (file, start) = self.place_for_batch(FileContent::History)?;
+        let (file, start) = self.place_for_batch(FileContent::HistoryBatches)?;
         let mut bytes = self.take_buffer();
         let mut batches = Vec::new();
         for members in groups {
@@ -352,7 +352,7 @@ impl Journal {
     /// lengths.
     pub(crate) fn sync(&mut self, numbers: &BTreeSet<u32>) -> Result<Vec<(u32, u64)>> {
         for number in numbers {
-            let is_history = self.current[FileContent::History as usize] == Some(*number);
+            let is_history = self.current[FileContent::HistoryBatches as usize] == Some(*number);
             let kept = self.files.get_mut(number).expect("a file that a list names is kept");
             kept.named = true;
             if kept.synced == kept.len

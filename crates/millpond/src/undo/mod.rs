@@ -15,8 +15,8 @@ mod batch;
 mod chunks;
 mod delta;
 pub(crate) mod fetch;
-pub(crate) mod history;
 pub(crate) mod history_batch;
+pub(crate) mod history_batches;
 mod history_directory;
 pub(crate) mod journal;
 mod place;
@@ -29,11 +29,11 @@ pub(crate) mod streams;
 pub(crate) mod walk;
 
 pub(crate) use fetch::{HeldPiece, PieceCache, UndoAccess};
-pub(crate) use history::History;
 pub(crate) use history_batch::{
     BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatch,
     HistoryBatchRange,
 };
+pub(crate) use history_batches::HistoryBatches;
 pub(crate) use history_directory::ToPurge;
 pub(crate) use place::UndoPiece;
 pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};

@@ -1,7 +1,7 @@
 //! Finds a transaction's undo stream by its id, for readers that follow an address from a page.
 
 use super::fetch::{HeldPiece, UndoAccess};
-use super::history::History;
+use super::history_batches::HistoryBatches;
 use super::record::UndoRecord;
 use super::spares::Spares;
 use super::stream::Stream;
@@ -23,7 +23,7 @@ pub(crate) struct Streams {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UndoSource<'a> {
     pub(crate) streams: &'a Streams,
-    pub(crate) history: &'a History,
+    pub(crate) history_batches: &'a HistoryBatches,
 }
 
 impl UndoSource<'_> {
@@ -39,7 +39,7 @@ impl UndoSource<'_> {
             return stream.read(at, held, look);
         }
         // A history batch is registered before the streams of its transactions are removed.
-        match self.history.piece_of(txn) {
+        match self.history_batches.piece_of(txn) {
             Some(piece) => held.record(piece, at, |record, _| look(record)),
             None => Err(Damage("the undo of a version is gone")),
         }

@@ -36,7 +36,7 @@ impl FullDiskRun {
         let segments = self.db.core.engine.store.log.segments().numbers();
         let metrics = self.db.metrics();
         let age = metrics.get("checkpoint_age_bytes");
-        let (limit, waiting) = (metrics.get("checkpoint_age_limit"), self.db.core.engine.txns.history());
+        let (limit, waiting) = (metrics.get("checkpoint_age_limit"), self.db.core.engine.txns.history_len());
         format!(
             "seed {}: {} of the disk in use, {} rows, segments {segments:?}, age {age:?} of {limit:?}, {waiting} to purge, {} streams",
             self.seed,
@@ -216,7 +216,7 @@ fn a_snapshot_on_a_full_disk() {
         tx.commit().unwrap();
     }
     let txns = &db.core.engine.txns;
-    until("the end of purge", || txns.history() == 0);
+    until("the end of purge", || txns.history_len() == 0);
     db.checkpoint().unwrap();
     let context = || format!("{} of the disk in use", disk.used());
     let delete = |n| {
@@ -248,7 +248,7 @@ fn a_snapshot_on_a_full_disk() {
     for n in gone..count {
         assert!((0..tries).any(|_| delete(n).is_ok()), "{}: nothing can be deleted", context());
     }
-    until("the end of purge", || txns.history() == 0);
+    until("the end of purge", || txns.history_len() == 0);
     db.close().unwrap();
     drop((t, db));
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
@@ -280,7 +280,7 @@ fn rollback_that_finds_no_page(disk: &MemDisk) -> Option<(Db, Table, u64)> {
         (first..first + 100).for_each(|n| tx.put(&t, &key(n), &long_row(n)).unwrap());
         tx.commit().unwrap();
     }
-    until("the end of purge", || db.core.engine.txns.history() == 0);
+    until("the end of purge", || db.core.engine.txns.history_len() == 0);
     let mut shrinks = db.begin().unwrap();
     (0..LONG_ROWS).for_each(|n| shrinks.put(&t, &key(n), b"short").unwrap());
     // Its undo has its file, and others take the space of the long rows, up to the last byte of
@@ -341,7 +341,7 @@ fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {
         assert!((0..tries).any(|_| delete(n).is_ok()), "{}: nothing can be deleted", context());
     }
     until("the end of the rollback and of purge", || {
-        figure(&db, "aborted_transactions") == 0 && txns.history() == 0
+        figure(&db, "aborted_transactions") == 0 && txns.history_len() == 0
     });
     assert_eq!(all(&db, "t"), (0..long).map(|n| (key(n).to_vec(), row(n))).collect());
     purge_and_check(&db);

@@ -233,7 +233,7 @@ fn purged_after_a_crash(each: bool) {
     }
     step(&db);
     assert_eq!(metric(&db, "snapshots_too_old"), 0);
-    assert!(!db.core.engine.txns.versions.history().list().is_empty());
+    assert!(!db.core.engine.txns.versions.history_batches().list().is_empty());
     assert_eq!(db.check().unwrap().rows, 150, "deleted rows that the reader still sees are no rows");
     db.checkpoint().unwrap();
     let images = [cut(&disk, CrashChoice::None), cut(&disk, CrashChoice::All)];
@@ -246,7 +246,7 @@ fn purged_after_a_crash(each: bool) {
         db.checkpoint().unwrap();
         drop(db);
         let db = open(&image);
-        assert!(db.core.engine.txns.versions.history().is_empty());
+        assert!(db.core.engine.txns.versions.history_batches().is_empty());
         purge_and_check(&db);
     }
     HISTORY_BYTES.set(0);

@@ -120,25 +120,25 @@ fn whatever_a_power_cut_leaves_of_a_move_opens_with_every_row() {
     let (disk, db, table) = fresh();
     make_dirs(&disk, &["/one", "/two", "/areas"]);
     let mut model = Rows::new();
-    let mut history = Vec::new();
+    let mut models_at = Vec::new();
     let mut n = 0u64;
-    let mut work = |history: &mut Vec<(u64, Rows)>, rows: u64| {
+    let mut work = |models_at: &mut Vec<(u64, Rows)>, rows: u64| {
         for _ in 0..rows {
             n += 1;
             let (key, value) = ((n % 40).to_be_bytes().to_vec(), vec![n as u8; 700]);
             put(&db, &table, &key, &value);
             model.insert(key, value);
-            history.push((disk.op_count(), model.clone()));
+            models_at.push((disk.op_count(), model.clone()));
         }
     };
-    work(&mut history, 40);
-    let from = history.len() - 1;
+    work(&mut models_at, 40);
+    let from = models_at.len() - 1;
     for (redo, areas) in [("/one", "/areas"), ("/db/redo", "/db/doublewrite")] {
         db.set_redo_dir(redo).unwrap();
-        work(&mut history, 20);
+        work(&mut models_at, 20);
         db.set_doublewrite_dir(areas).unwrap();
         for _ in 0..10 {
-            work(&mut history, 40);
+            work(&mut models_at, 40);
             db.checkpoint().unwrap();
         }
         assert_eq!(db.redo_dir_before(), None);
@@ -154,7 +154,7 @@ fn whatever_a_power_cut_leaves_of_a_move_opens_with_every_row() {
         }
         assert_eq!(all(db, "t"), model, "{at}");
     };
-    cut_power_everywhere(&disk, (0, crash_stride(7)), &history[from..], |db| all(db, "t"), go_on);
+    cut_power_everywhere(&disk, (0, crash_stride(7)), &models_at[from..], |db| all(db, "t"), go_on);
 }
 
 #[test]

@@ -40,20 +40,20 @@ fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [R
 }
 
 /// Cuts the power before every `stride`-th operation of a run, and opens what each cut leaves.
-/// `history` tells what was acknowledged after so many operations of the disk. A database must have
-/// what was acknowledged before the cut, or one change more. Then `go_on` uses it; it gets what the
-/// database has, and a name of the case.
+/// `models_at` has the models after so many operations of the disk. A database must have what was
+/// acknowledged before the cut, or one change more. Then `go_on` uses it; it gets what the database
+/// has, and a name of the case.
 pub(super) fn cut_power_everywhere<S: PartialEq>(
     disk: &MemDisk,
     (seed, stride): (u64, u64),
-    history: &[(u64, S)],
+    models_at: &[(u64, S)],
     content: impl Fn(&Db) -> S,
     mut go_on: impl FnMut(&Db, S, &str),
 ) {
     let end = disk.op_count();
     let (mut walk, mut states) = (disk.walk(), 0);
     while walk.step() && walk.at() <= end {
-        if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
+        if walk.at() < models_at[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
             continue;
         }
         for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
@@ -61,8 +61,8 @@ pub(super) fn cut_power_everywhere<S: PartialEq>(
             let image = walk.image(choice);
             let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
             let found = content(&db);
-            let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
-            let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
+            let acked = models_at.partition_point(|(op, _)| *op <= walk.at()) - 1;
+            let fits = models_at[acked..].iter().take(2).any(|(_, state)| *state == found);
             assert!(fits, "{at}: neither the {acked} acknowledged changes nor one more");
             purge_and_check(&db);
             go_on(&db, found, &at);
@@ -89,7 +89,7 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
         let mut models = vec![Rows::new(); 2];
         let mut rng = Prng::new(seed);
         // What had been acknowledged after so many operations of the disk.
-        let mut history = vec![(disk.op_count(), models.clone())];
+        let mut models_at = vec![(disk.op_count(), models.clone())];
         let sleeper = {
             // A transaction that stays open across checkpoints and never ends.
             let mut tx = db.begin().unwrap();
@@ -100,14 +100,14 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
         };
         for n in 0..150 {
             random_transaction(&mut rng, &db, &tables, &mut models);
-            history.push((disk.op_count(), models.clone()));
+            models_at.push((disk.op_count(), models.clone()));
             if n % 50 == 25 {
                 db.checkpoint().unwrap();
             }
         }
         std::mem::forget(sleeper);
         let content = |db: &Db| vec![all(db, "a"), all(db, "b")];
-        cut_power_everywhere(&disk, (seed, stride), &history, content, |db, _, _| {
+        cut_power_everywhere(&disk, (seed, stride), &models_at, content, |db, _, _| {
             put(db, &db.open_table("a").unwrap(), b"goes on", b"yes");
         });
     }

@@ -112,15 +112,15 @@ fn power_cuts_leave_every_shared_page_to_its_table() {
     for seed in 0..2 {
         let disk = MemDisk::default();
         let (db, mut rng, mut model) = (open(&disk), Prng::new(seed), Tables::new());
-        let mut history = vec![(disk.op_count(), model.clone())];
+        let mut models_at = vec![(disk.op_count(), model.clone())];
         for n in 0..90 {
             change(&db, &mut rng, n, &mut model);
-            history.push((disk.op_count(), model.clone()));
+            models_at.push((disk.op_count(), model.clone()));
             if n % 30 == 12 {
                 db.checkpoint().unwrap();
             }
         }
-        cut_power_everywhere(&disk, (seed, stride), &history, tables_of, |db, mut now, at| {
+        cut_power_everywhere(&disk, (seed, stride), &models_at, tables_of, |db, mut now, at| {
             (1000..1006).for_each(|n| change(db, &mut rng, n, &mut now));
             assert!(tables_of(db) == now, "{at}: changes after the power cut are missing");
             purge_and_check(db);

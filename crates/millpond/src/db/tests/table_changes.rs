@@ -115,7 +115,7 @@ fn long_names_and_long_metadata_are_kept() {
 #[test]
 fn every_power_cut_leaves_a_whole_list_of_changes() {
     let (disk, db) = two();
-    let mut history = vec![(disk.op_count(), named(&db))];
+    let mut models_at = vec![(disk.op_count(), named(&db))];
     let long = vec![b'm'; 9000];
     let lists: [&[crate::TableChange<'_>]; 4] = [
         &[Create { name: "c", metadata: b"C" }, Drop { name: "a" }, Rename { from: "b", to: "a" }],
@@ -125,19 +125,19 @@ fn every_power_cut_leaves_a_whole_list_of_changes() {
     ];
     for list in lists {
         db.change_tables(list, WAIT).unwrap();
-        history.push((disk.op_count(), named(&db)));
+        models_at.push((disk.op_count(), named(&db)));
     }
     let end = disk.op_count();
     let (mut walk, mut states) = (disk.walk(), 0);
     while walk.step() && walk.at() <= end {
-        if walk.at() < history[0].0 {
+        if walk.at() < models_at[0].0 {
             continue;
         }
         for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
             let db = open(&walk.image(choice));
-            let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
+            let acked = models_at.partition_point(|(op, _)| *op <= walk.at()) - 1;
             let found = named(&db);
-            let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
+            let fits = models_at[acked..].iter().take(2).any(|(_, state)| *state == found);
             assert!(fits, "before operation {}, {choice:?}: {:?}", walk.at(), db.table_names());
             purge_and_check(&db);
             states += 1;

@@ -184,7 +184,7 @@ fn prepared_transactions_stop_neither_purge_nor_the_checkpoint() {
         tx.commit_with(Durability::None).unwrap();
         n += 1;
     }
-    until("purge", || db.core.engine.txns.history() == 0);
+    until("purge", || db.core.engine.txns.history_len() == 0);
     assert!(
         checkpoint() - began > 12 << 20,
         "the checkpoint has moved from {began} to {} only",

@@ -1,8 +1,8 @@
 //! The undo files: hardened undo is read back, unused files are removed, and damage is detected.
 
 use super::super::fetch::{HeldPiece, PieceCache, UndoAccess};
-use super::super::history::History;
 use super::super::history_batch::BatchMember;
+use super::super::history_batches::HistoryBatches;
 use super::super::record::UndoEntry;
 use super::super::stream::Stream;
 use super::*;
@@ -181,7 +181,7 @@ fn undo_that_was_freed_from_memory_is_fetched() {
 fn history_batches_return_the_undo_and_a_commit_that_stands_for_each_member() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
-    let (history, cache) = (History::default(), PieceCache::default());
+    let (history, cache) = (HistoryBatches::default(), PieceCache::default());
     let member = |n: u64| {
         // Commits in another order than ids.
         let txn = TxnId(100 + n * 37 % 120);

@@ -24,7 +24,7 @@ type Index = BTreeMap<u64, SmallVec<[Arc<HistoryBatch>; 2]>>;
 
 /// Committed transactions whose undo is in history batches. No other structure knows them any more.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct HistoryBatches {
     shards: Sharded<Mutex<Index>, 16>,
     /// Every transaction id in a history batch is at least this. Changed under `queue`.
     least: AtomicU64,
@@ -47,9 +47,9 @@ struct Queue {
     left: VecDeque<HistoryBatchRange>,
 }
 
-impl Default for History {
-    fn default() -> History {
-        History {
+impl Default for HistoryBatches {
+    fn default() -> HistoryBatches {
+        HistoryBatches {
             shards: Default::default(),
             least: AtomicU64::new(u64::MAX),
             newest: AtomicU64::new(0),
@@ -61,7 +61,7 @@ impl Default for History {
     }
 }
 
-impl History {
+impl HistoryBatches {
     fn shard(&self, block: u64) -> &Mutex<Index> {
         self.shards.of(block)
     }
@@ -178,7 +178,7 @@ impl History {
     }
 
     /// Returns the oldest range that a crash has left. It stays until
-    /// [`History::replace_oldest_left_by_crash`].
+    /// [`HistoryBatches::replace_oldest_left_by_crash`].
     pub(crate) fn oldest_left_by_crash(&self) -> Option<HistoryBatchRange> {
         self.queue.lock().left.front().cloned()
     }

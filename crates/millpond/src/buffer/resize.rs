@@ -140,7 +140,7 @@ impl<'p> Shrink<'p> {
         let gone = self.pool.free.list.lock().leaving.len();
         match self.from - self.to - gone {
             0 => {
-                self.end();
+                self.finish();
                 ShrinkStep::Done
             }
             count => ShrinkStep::Left { count, dirty },
@@ -184,7 +184,7 @@ impl<'p> Shrink<'p> {
     }
 
     /// The last step. No thread has one of the frames: each is in the list of those that have left.
-    fn end(&mut self) {
+    fn finish(&mut self) {
         self.stage = Stage::Done;
         let mut list = self.pool.free.list.lock();
         list.leaving = Vec::new();

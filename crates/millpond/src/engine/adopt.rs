@@ -21,7 +21,7 @@ use crate::log::segment::{SegmentShape, Segments};
 use crate::log::unsynced::UnsyncedBlocks;
 use crate::page_file::PageFile;
 use crate::planted::{Bug, planted};
-use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
+use crate::recover::first_pass::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
 use crate::recover::lists::read_dirty_list;
 use crate::recover::on_demand::chain::{Followed, LogOfLastRun};
 use crate::recover::undo::{Rebuild, read_list};

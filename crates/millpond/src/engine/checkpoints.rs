@@ -63,8 +63,8 @@ impl Checkpoints {
     }
 
     /// Ends a move of the log or of the doublewrite that waits for the checkpoint.
-    pub(super) fn end_moves(&self) -> Result {
-        self.parts.moves.end()
+    pub(super) fn finish_moves(&self) -> Result {
+        self.parts.moves.finish()
     }
 
     /// What takes the checkpoints.
@@ -112,7 +112,7 @@ impl Checkpoints {
         segments
             .recycle_below(self.parts.checkpointer.lsn())
             .map_err(|error| self.parts.poison.fatal(error))?;
-        self.end_moves()
+        self.finish_moves()
     }
 
     /// Writes new lists if an opening would read too much of the log without.

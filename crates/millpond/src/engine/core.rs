@@ -90,7 +90,7 @@ impl Engine {
         disk.report();
         let checkpoint = advanced?;
         log_size.free_disk_space(written * 1_000_000 / took_us.max(LOG_RATE_US_MIN))?;
-        checkpoints.end_moves()?;
+        checkpoints.finish_moves()?;
         Ok(checkpoint)
     }
 
@@ -117,9 +117,9 @@ impl Engine {
         }
         let CleanerParts { writers, checkpoints, .. } = &self.parts.cleaner;
         let drained = replayed.and_then(|()| writers.drain(Force::Shutdown));
-        let drained = drained.and_then(|()| checkpoints.end_moves());
+        let drained = drained.and_then(|()| checkpoints.finish_moves());
         let closed = drained.and_then(|()| checkpoints.take(SyncReason::Close, true).map(drop));
-        self.parts.recording.iter().for_each(Recording::end);
+        self.parts.recording.iter().for_each(Recording::take_last_sample);
         self.locks.lock().clear();
         closed
     }

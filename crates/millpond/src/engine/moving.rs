@@ -286,8 +286,8 @@ impl Moves {
         Doublewrite::open(&self.vfs, &[dir.join(AREAS)], self.db_id, pool.page_bytes(), metrics)
     }
 
-    /// Ends the moves of which no recovery needs a file of before.
-    pub(super) fn end(&self) -> Result {
+    /// Finishes the moves of which no recovery needs a file of before.
+    pub(super) fn finish(&self) -> Result {
         // A move that is under way ends itself, or leaves it to the next call.
         let Some(mut now) = self.now.try_lock() else { return Ok(()) };
         let ended = self.forget_redo(&mut now).and_then(|()| self.forget_doublewrite(&mut now));

@@ -25,7 +25,7 @@ impl Recording {
     }
 
     /// Takes the last sample: what the last second was like, that of closing included.
-    pub(super) fn end(&self) {
+    pub(super) fn take_last_sample(&self) {
         drop(self.recorder.lock().sample(self.disk.has_spare(), || self.figures.read()));
     }
 }

@@ -112,7 +112,7 @@ impl<'a> HeldBlocks<'a> {
 
     /// Forgets the held blocks and the unsynced ones, to look at others with
     /// [`HeldBlocks::look_at`].
-    pub(super) fn end(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.source.forget_segment();
         self.unsynced = None;
         self.headers.clear();

@@ -272,7 +272,7 @@ impl<'a> Scanner<'a> {
         let segments = self.held.source().segments();
         let shape = segments.shape();
         self.run = None;
-        self.held.end();
+        self.held.forget();
         let fail = |what: String| {
             let number = shape.segment_of(block_of(end));
             let file = match segments.find(number) {

@@ -2,8 +2,8 @@
 //! the page has it already. It runs beside the callers, so it leaves alone what is not pending, and
 //! a page may be ahead of it: a caller needed that page earlier.
 
-use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop};
-use super::end::READ_AHEAD_BYTES;
+use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CloseOnDrop};
+use super::first_pass::READ_AHEAD_BYTES;
 use super::neighbour_reads::{NeighbourReads, all_fit};
 use super::on_demand::pending::Pending;
 use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
@@ -68,7 +68,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
     let all_fit = all_fit(job.pending.count(), job.pool.frame_count());
     let queue = BoundedQueue::new(workers, WINDOWS - 2);
     let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(from.0)).collect();
-    let ending = EndOnDrop(Arc::clone(&queue));
+    let closing = CloseOnDrop(Arc::clone(&queue));
     let mut others = Vec::new();
     let mut read = Ok(false);
     for worker in 0..workers {
@@ -78,7 +78,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
         }) {
             Ok(other) => others.push(other),
             Err(e) => {
-                ending.0.abandon();
+                closing.0.abandon();
                 read = Err(Error::io("start a thread for", Path::new("recovery"), e));
                 break;
             }
@@ -87,7 +87,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<bool> {
     if read.is_ok() {
         read = job.read(&queue, shape);
     }
-    drop(ending);
+    drop(closing);
     let mut worked = Ok(());
     for other in others {
         let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -68,7 +68,7 @@ pub(crate) struct BoundedQueue<T> {
     /// Chunks that may wait for one taker.
     waiting_max: usize,
     mu: Mutex<QueueState<T>>,
-    /// A chunk was put, or the queue ended.
+    /// A chunk was put, or the queue was closed.
     filled: Condvar,
     /// A chunk was taken.
     taken: Condvar,
@@ -79,7 +79,7 @@ struct QueueState<T> {
     waiting: Vec<VecDeque<Arc<T>>>,
     /// Used chunks, kept for their memory.
     spare: Vec<T>,
-    ended: bool,
+    closed: bool,
     abandoned: bool,
 }
 
@@ -87,7 +87,7 @@ impl<T: Default> BoundedQueue<T> {
     /// A queue with `takers` takers, for each of which `waiting_max` chunks may wait.
     pub(crate) fn new(takers: usize, waiting_max: usize) -> Arc<BoundedQueue<T>> {
         let waiting = (0..takers).map(|_| VecDeque::new()).collect();
-        let state = QueueState { waiting, spare: Vec::new(), ended: false, abandoned: false };
+        let state = QueueState { waiting, spare: Vec::new(), closed: false, abandoned: false };
         Arc::new(BoundedQueue {
             waiting_max,
             mu: Mutex::new(state),
@@ -119,7 +119,7 @@ impl<T: Default> BoundedQueue<T> {
         if state.abandoned {
             return false;
         }
-        base::check!(!state.ended, "a chunk is put on a queue that has ended");
+        base::check!(!state.closed, "a chunk is put on a closed queue");
         for queue in &mut state.waiting {
             queue.push_back(Arc::clone(&chunk));
         }
@@ -130,9 +130,9 @@ impl<T: Default> BoundedQueue<T> {
 }
 
 impl<T> BoundedQueue<T> {
-    /// Ends the queue: no chunk follows.
-    pub(crate) fn end(&self) {
-        self.mu.lock().ended = true;
+    /// Closes the queue: no chunk follows.
+    pub(crate) fn close(&self) {
+        self.mu.lock().closed = true;
         self.filled.notify_all();
     }
 
@@ -145,7 +145,7 @@ impl<T> BoundedQueue<T> {
                 self.taken.notify_one();
                 return Some(chunk);
             }
-            if state.ended || state.abandoned {
+            if state.closed || state.abandoned {
                 return None;
             }
             self.filled.wait(&mut state);
@@ -163,13 +163,13 @@ impl<T> BoundedQueue<T> {
     }
 }
 
-/// Ends the queue when it is dropped, also by a panic, so that no taker waits for ever.
+/// Closes the queue when it is dropped, also by a panic, so that no taker waits for ever.
 #[derive(Debug)]
-pub(crate) struct EndOnDrop<T>(pub(crate) Arc<BoundedQueue<T>>);
+pub(crate) struct CloseOnDrop<T>(pub(crate) Arc<BoundedQueue<T>>);
 
-impl<T> Drop for EndOnDrop<T> {
+impl<T> Drop for CloseOnDrop<T> {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.close();
     }
 }
 
@@ -211,11 +211,11 @@ mod tests {
                 base::sync::spawn("taker", take).unwrap()
             })
             .collect();
-        let ending = EndOnDrop(Arc::clone(&queue));
+        let closing = CloseOnDrop(Arc::clone(&queue));
         for n in 0..100 {
             assert!(queue.put(n));
         }
-        drop(ending);
+        drop(closing);
         for taker in takers {
             assert_eq!(taker.join().unwrap(), (0..100).collect::<Vec<_>>());
         }

@@ -2,7 +2,7 @@
 
 pub(crate) mod apply;
 mod chunk_queue;
-pub(crate) mod end;
+pub(crate) mod first_pass;
 pub(crate) mod lists;
 mod neighbour_reads;
 pub(crate) mod on_demand;

@@ -2,7 +2,7 @@
 //! what follows when something of it cannot be read.
 
 use super::admission::UndoWait;
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::purge::Purger;
 use super::quarantine::{QuarantineTask, is_local};
 use super::release::Releaser;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) struct Background<'a> {
     pub(super) log: &'a Log,
     pub(super) versions: &'a Versions,
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
     pub(super) rollbacks: Rollbacks<'a>,
     pub(super) purger: Purger<'a>,
     pub(super) releaser: Releaser<'a>,

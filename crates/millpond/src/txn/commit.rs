@@ -1,7 +1,7 @@
 //! How transactions commit. `prepare.rs` has two-phase commit.
 
 use super::bookmark::Bookmark;
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::log_record::log_in;
 use super::on_record::{OnRecord, UnrecordedCommits};
 use super::transaction::Txn;
@@ -23,7 +23,7 @@ pub(crate) struct Commits<'a> {
     pub(super) versions: &'a Versions,
     pub(super) locks: &'a LockTable,
     /// Takes those that have committed.
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
     pub(super) unrecorded: &'a UnrecordedCommits,
     pub(super) bookmark: &'a Bookmark,
 }

@@ -7,7 +7,7 @@
 //!   [`undo_space`] is the memory and the files that undo may take.
 //! - [`table_trees`] has the [`trees`] of tables, their [`counters`], from which rows get their
 //!   numbers, and the [`tree_ids`] of new ones.
-//! - [`ended`] has the transactions that wait to be reverted ([`reverts`]) or purged, and the
+//! - [`ended_txns`] has the transactions that wait to be reverted ([`reverts`]) or purged, and the
 //!   [`quarantine`] of work that cannot be done now.
 //! - [`prepared`] has the prepared transactions; [`on_record`] knows which commits a coordinator
 //!   has on record; [`bookmark`] is the bytes that a program keeps with its last commit.
@@ -41,7 +41,7 @@ pub(crate) mod bookmark;
 mod chain_heads;
 mod commit;
 pub(crate) mod counters;
-mod ended;
+mod ended_txns;
 mod harden;
 mod history;
 mod history_limits;

@@ -3,7 +3,7 @@
 
 use super::admission::{UndoAdmission, UndoWait};
 use super::chain_heads::read_chain_heads;
-use super::ended::{Ended, PURGED_TOGETHER};
+use super::ended_txns::{EndedTxns, PURGED_TOGETHER};
 use super::log_record::log_record;
 use super::purge_work::{PurgeWork, work_of};
 use super::quarantine::SkippedRecords;
@@ -43,7 +43,7 @@ pub(super) struct Purger<'a> {
     pub(super) trees: &'a Trees,
     pub(super) admission: &'a dyn UndoAdmission,
     /// Counts those that are purged.
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
 }
 
 impl Purger<'_> {

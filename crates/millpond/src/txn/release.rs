@@ -6,7 +6,7 @@
 //! the catalog names its owner. So neither a drop nor an open fails for it.
 
 use super::admission::{UndoAdmission, UndoWait};
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::quarantine::{QuarantineTask, is_local};
 use super::table_trees::TableTrees;
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub(crate) struct Releaser<'a> {
     pub(super) trees: &'a TableTrees,
     pub(super) admission: &'a dyn UndoAdmission,
     /// Has the quarantine.
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
 }
 
 impl Releaser<'_> {

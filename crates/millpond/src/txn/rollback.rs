@@ -1,7 +1,7 @@
 //! How transactions roll back, as a whole or to a savepoint.
 
 use super::admission::UndoWait;
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::log_record::log_record;
 use super::revert::{RevertOptions, Reverter};
 use super::reverts::Reverting;
@@ -26,7 +26,7 @@ const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
 pub(crate) struct Rollbacks<'a> {
     pub(super) reverter: Reverter<'a>,
     /// Takes those that have aborted.
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
 }
 
 impl Rollbacks<'_> {

@@ -5,7 +5,7 @@ use super::admission::UndoAdmission;
 use super::background::Background;
 use super::bookmark::Bookmark;
 use super::commit::Commits;
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::harden::Hardener;
 use super::history::HistoryKeeper;
 use super::history_limits::HistoryLimits;
@@ -96,7 +96,7 @@ pub(crate) struct Txns {
     pub(crate) waits: LockWaits,
     pub(crate) trees: TableTrees,
     /// What ended transactions have left to do.
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndedTxns,
     /// Admits the redo of rollback and purge.
     pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(crate) undo_space: UndoSpace,
@@ -149,7 +149,7 @@ impl Txns {
             locks,
             waits: LockWaits::new(clock, &store.metrics),
             trees: TableTrees::recovered(found.counters, found.next_tree),
-            ended: Ended::recovered(purge_queue, reverts, background, clock),
+            ended: EndedTxns::recovered(purge_queue, reverts, background, clock),
             undo_admission,
             undo_space: UndoSpace::recovered(found.journal, limits),
             prepared,

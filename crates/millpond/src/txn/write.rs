@@ -2,7 +2,7 @@
 //! latch of the row's leaf.
 
 use super::admission::WriteAdmission;
-use super::ended::Ended;
+use super::ended_txns::EndedTxns;
 use super::history::HistoryKeeper;
 use super::lock::{Conflict, Locked, RowLocks, conflict_of};
 use super::overtaken::note_if_overtaken;
@@ -172,7 +172,7 @@ pub(crate) struct RowWriter<'a> {
     /// For room for the undo.
     pub(super) undo_space: &'a UndoSpace,
     /// Takes a transaction whose partial rollback fails; has those whose undo can go to files.
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a EndedTxns,
 }
 
 impl RowWriter<'_> {

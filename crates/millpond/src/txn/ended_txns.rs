@@ -1,4 +1,4 @@
-//! [`Ended`]: the transactions that have ended and left work behind.
+//! [`EndedTxns`]: the transactions that have ended and left work behind.
 
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::reverts::{Reverting, Reverts};
@@ -17,7 +17,7 @@ pub(super) const PURGED_TOGETHER: usize = 64;
 /// The transactions that have ended and wait to be reverted or purged, and how far the background
 /// thread is with them.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedTxns {
     /// Those that wait for purge.
     pub(super) purge_queue: PurgeQueue,
     /// Transactions that committed below it are due for purge. An old value is safe: it only grows.
@@ -36,15 +36,15 @@ pub(crate) struct Ended {
     clock: Arc<dyn Clock>,
 }
 
-impl Ended {
+impl EndedTxns {
     /// The ended transactions that recovery has found.
     pub(super) fn recovered(
         purge_queue: PurgeQueue,
         reverts: Reverts,
         background: Unparker,
         clock: &Arc<dyn Clock>,
-    ) -> Ended {
-        Ended {
+    ) -> EndedTxns {
+        EndedTxns {
             purge_queue,
             known_due: AtomicU64::new(0),
             reverts,
@@ -79,7 +79,7 @@ impl Ended {
     }
 
     /// Returns a task of the quarantine whose pause is over. It stays there until
-    /// [`Quarantine::done`] or [`Ended::set_aside_again`].
+    /// [`Quarantine::done`] or [`EndedTxns::set_aside_again`].
     pub(super) fn due_in_quarantine(&self) -> Option<(u64, QuarantineTask)> {
         self.quarantine.due(self.clock.now_us())
     }

@@ -1,6 +1,6 @@
 //! The first pass over the log: finds the log's end, and where the last change of each page is.
 
-use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CHUNK_BYTES, EndOnDrop, LogChunk};
+use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CHUNK_BYTES, CloseOnDrop, LogChunk};
 use super::on_demand::redo_table::RedoTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
@@ -140,7 +140,7 @@ pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail,
     let other = spawn("millpond-redo", move || first_pass.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", &segments.dir(), e))?;
     let (mut last, mut end) = (from, from);
-    let ending = EndOnDrop(Arc::clone(&queue));
+    let closing = CloseOnDrop(Arc::clone(&queue));
     let mut read = || -> Result {
         loop {
             let mut chunk = queue.spare();
@@ -154,7 +154,7 @@ pub(crate) fn find_end(log: LogToRead<'_>, rebuild: Rebuild) -> Result<(LogTail,
         }
     };
     let read = read();
-    drop(ending);
+    drop(closing);
     let processed = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;
     let (mut tail, rebuild) = processed?;

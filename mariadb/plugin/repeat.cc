@@ -1,7 +1,7 @@
 // Transactions that the binary log has and the database lacks after a crash: repeated at the start.
 
 #include "repeat.h"
-#include "binlog_place.h"
+#include "binlog_position.h"
 #include "binlog_reader.h"
 #include "engine.h"
 #include "settings.h"
@@ -25,14 +25,14 @@ thread_local const std::string *mark_of_commit;
 namespace {
 
 // The bookmark that the last run has left, with what was decided since. Used while the server starts.
-BinlogPlace left;
+BinlogPosition left;
 bool has_left;
 // The files from there on. They are open from the begin: the server may remove old ones while it starts.
 std::vector<std::unique_ptr<BinlogFile>> left_files;
-// The place that the bookmark has now, and how often the log has begun, or the bookmark was at rest. Commits
+// The position that the bookmark has now, and how often the log has begun, or the bookmark was at rest. Commits
 // with a bookmark follow each other anyway.
 std::mutex mark_mutex;
-BinlogPlace present;
+BinlogPosition present;
 bool has_present;
 std::atomic<uint64_t> generation{0};
 // A bookmark is durable that was made since then.
@@ -98,8 +98,8 @@ class Repeater {
 
   bool repeat_file(BinlogFile &file) {
     const std::string &path = file.path();
-    BinlogPlace start;
-    if (!BinlogPlace::of(path.c_str(), 0, &start)) return failed("this is no name of a binary log", " (" + path + ")");
+    BinlogPosition start;
+    if (!BinlogPosition::of(path.c_str(), 0, &start)) return failed("this is no name of a binary log", " (" + path + ")");
     const uint64_t from = start.number == left.number ? left.position : 0;
     bool ok = true, described = false;
     const auto wanted = [&](const std::string &schema, const std::string &table) { return is_ours(schema, table); };
@@ -118,13 +118,13 @@ class Repeater {
     return ok;
   }
 
-  bool apply(const BinlogTransaction &transaction, BinlogPlace place) {
+  bool apply(const BinlogTransaction &transaction, BinlogPosition reached) {
     if (!transaction.unread.empty()) {
       error_ = "the transaction cannot be read: " + transaction.unread;
       return false;
     }
-    place.decided = left.decided;
-    const std::string mark = place.encoded();
+    reached.decided = left.decided;
+    const std::string mark = reached.encoded();
     if (!run("BEGIN")) return false;
     for (const BinlogTransaction::Step &step : transaction.steps) {
       if (!apply(step)) return false;
@@ -181,8 +181,8 @@ class Repeater {
 bool open_left(const std::vector<std::string> &names) {
   left_files.clear();
   for (const std::string &name : names) {
-    BinlogPlace place;
-    const bool begins = BinlogPlace::of(name.c_str(), 0, &place) && place.number == left.number;
+    BinlogPosition reached;
+    const bool begins = BinlogPosition::of(name.c_str(), 0, &reached) && reached.number == left.number;
     if (left_files.empty() && !begins) continue;
     left_files.push_back(std::make_unique<BinlogFile>());
     if (!left_files.back()->open(name)) return false;
@@ -193,15 +193,15 @@ bool open_left(const std::vector<std::string> &names) {
 // Notes where the binary log of this run begins. The bookmark of a transaction in it is not durable yet.
 bool note_begin() {
   std::vector<std::string> files;
-  BinlogPlace place;
+  BinlogPosition reached;
   if (!opt_bin_log || !binlog_files(log_bin_index, &files) || files.empty()) return set_mark(std::string());
-  if (!BinlogPlace::of(files.back().c_str(), 0, &place)) return set_mark(std::string());
-  place.at_rest = !binlog_may_be_redo();
-  if (!set_mark(place.encoded())) return false;
+  if (!BinlogPosition::of(files.back().c_str(), 0, &reached)) return set_mark(std::string());
+  reached.at_rest = !binlog_may_be_redo();
+  if (!set_mark(reached.encoded())) return false;
   std::lock_guard<std::mutex> guard(mark_mutex);
-  present = place;
+  present = reached;
   has_present = true;
-  armed.store(!place.at_rest);
+  armed.store(!reached.at_rest);
   return true;
 }
 
@@ -209,11 +209,11 @@ bool note_begin() {
 
 bool can_repeat_binlog() {
   std::string mark;
-  left = BinlogPlace();
+  left = BinlogPosition();
   has_left = false;
   armed.store(false);
   if (millpond_bookmark(database, note_mark, &mark) != MILLPOND_RC_OK) return true;
-  has_left = BinlogPlace::decode(mark, &left);
+  has_left = BinlogPosition::decode(mark, &left);
   // At rest nothing is missing, and the server may have removed the file.
   if (has_left && left.at_rest) has_left = false;
   if (mark.empty() || (!has_left && left.at_rest)) return true;
@@ -231,8 +231,8 @@ bool can_repeat_binlog() {
   if (!opt_bin_log) return refuse("The server has no binary log now (log-bin)");
   std::vector<std::string> files;
   if (!binlog_files(log_bin_index, &files) || files.empty()) return refuse("The binary log has no files");
-  BinlogPlace last;
-  if (!BinlogPlace::of(files.back().c_str(), 0, &last) || last.name != left.name) {
+  BinlogPosition last;
+  if (!BinlogPosition::of(files.back().c_str(), 0, &last) || last.name != left.name) {
     return refuse("The binary log has another name now (log-bin)");
   }
   return open_left(files) || refuse("The binary log has no such file");
@@ -294,8 +294,8 @@ void bookmark_is_durable(uint64_t of) {
   if (of == generation.load()) armed.store(true);
 }
 
-// The server keeps the place of a connection's last transaction, and leaves it if the next one is not
-// logged. The place is the connection's own, and whoever reads it does so after it is written again.
+// The server keeps the position of a connection's last transaction, and leaves it if the next one is not
+// logged. The position is the connection's own, and whoever reads it does so after it is written again.
 void expect_binlog_mark(THD *thd) {
   ulonglong position = 0;
   const char *file = nullptr;
@@ -307,24 +307,24 @@ InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves) {
   ulonglong position = 0;
   const char *file = nullptr;
   mysql_bin_log_commit_pos(thd, &position, &file);
-  BinlogPlace place;
-  if (file == nullptr || file[0] == 0 || !BinlogPlace::of(file, position, &place)) return InLog::NOT;
+  BinlogPosition reached;
+  if (file == nullptr || file[0] == 0 || !BinlogPosition::of(file, position, &reached)) return InLog::NOT;
   int rc;
   InLog done = InLog::YES;
   std::unique_lock<std::mutex> guard(mark_mutex, std::defer_lock);
   if (moves) guard.lock();
-  place.at_rest = !binlog_may_be_redo();
+  reached.at_rest = !binlog_may_be_redo();
   // A bookmark at rest says all there is to say, wherever it is.
-  if (moves && !(place.at_rest && has_present && present.at_rest)) {
-    if (place.at_rest) {
+  if (moves && !(reached.at_rest && has_present && present.at_rest)) {
+    if (reached.at_rest) {
       armed.store(false);
       generation.fetch_add(1);
     } else {
       done = InLog::MOVED;
     }
-    const std::string mark = place.encoded();
+    const std::string mark = reached.encoded();
     rc = millpond_txn_commit_ordered_at(txn, bytes_of(mark.data(), mark.size()));
-    present = std::move(place);
+    present = std::move(reached);
     has_present = true;
   } else {
     rc = millpond_txn_commit_ordered(txn);

@@ -17,7 +17,7 @@ use crate::store::Store;
 
 /// Where a scan goes on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LeafPlace<'k> {
+pub(crate) enum LeafTarget<'k> {
     /// In the leaf where this key is or would be.
     At(&'k [u8]),
     /// In the leaf that covers the keys just below this one; none: the last leaf.
@@ -133,22 +133,26 @@ impl Tree {
     }
 
     /// Latches a leaf exclusively that was latched shared, with a moment in between when it was not
-    /// latched. None if it is no longer the leaf of `place`.
-    pub(crate) fn leaf_exclude<'s>(&self, page: PageRead<'s>, place: LeafPlace<'_>) -> Option<PageWrite<'s>> {
+    /// latched. None if it is no longer the leaf of `target`.
+    pub(crate) fn leaf_exclude<'s>(
+        &self,
+        page: PageRead<'s>,
+        target: LeafTarget<'_>,
+    ) -> Option<PageWrite<'s>> {
         let page = page.unlatch().write();
-        self.is_leaf_at(&page, place).then_some(page)
+        self.is_leaf_at(&page, target).then_some(page)
     }
 
-    /// Returns the leaf of `place`, latched shared, if it is `guess` and in memory. REQUIRES: no
+    /// Returns the leaf of `target`, latched shared, if it is `guess` and in memory. REQUIRES: no
     /// latch held.
     pub(crate) fn leaf_read_guess<'s>(
         &self,
         store: &'s Store,
         guess: PageNo,
-        place: LeafPlace<'_>,
+        target: LeafTarget<'_>,
     ) -> Option<PageRead<'s>> {
         let page = store.pool.try_pin(guess)?.read();
-        self.is_leaf_at(&page, place).then_some(page)
+        self.is_leaf_at(&page, target).then_some(page)
     }
 
     /// As [`Tree::leaf_read_guess`], latched exclusively.
@@ -156,20 +160,21 @@ impl Tree {
         &self,
         store: &'s Store,
         guess: PageNo,
-        place: LeafPlace<'_>,
+        target: LeafTarget<'_>,
     ) -> Option<PageWrite<'s>> {
         let page = store.pool.try_pin(guess)?.write();
-        self.is_leaf_at(&page, place).then_some(page)
+        self.is_leaf_at(&page, target).then_some(page)
     }
 
-    /// Returns whether a latched page is this tree's leaf of `place`, as [`Tree::is_leaf_of`] does.
-    fn is_leaf_at(&self, page: &[u8], place: LeafPlace<'_>) -> bool {
+    /// Returns whether a latched page is this tree's leaf of `target`, as [`Tree::is_leaf_of`]
+    /// does.
+    fn is_leaf_at(&self, page: &[u8], target: LeafTarget<'_>) -> bool {
         header::kind(page) == Some(PageKind::Leaf)
             && header::tree(page) == self.id
-            && match place {
-                LeafPlace::At(key) => Node::new(page).covers(key),
-                LeafPlace::Below(None) => Node::new(page).high_fence().is_none(),
-                LeafPlace::Below(Some(to)) => {
+            && match target {
+                LeafTarget::At(key) => Node::new(page).covers(key),
+                LeafTarget::Below(None) => Node::new(page).high_fence().is_none(),
+                LeafTarget::Below(Some(to)) => {
                     let node = Node::new(page);
                     node.low_fence() < to && node.high_fence().is_none_or(|high| to <= high)
                 }

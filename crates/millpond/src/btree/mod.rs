@@ -39,7 +39,7 @@ mod tests;
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
-pub(crate) use leaf::{LeafPlace, row_bytes};
+pub(crate) use leaf::{LeafTarget, row_bytes};
 pub(crate) use merge::is_small;
 pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};

@@ -93,15 +93,15 @@ impl OldChain {
     /// Frees the last pages, as many as a few pages of the map describe, at most [`FREED_AT_ONCE`].
     /// REQUIRES: no latch held; the tree exists, and no other thread drops it meanwhile.
     pub(crate) fn free_last(&mut self, store: &Store) -> Result {
-        let places = self.last_by_map(store);
-        let first = self.pages.len() - places.values().map(Vec::len).sum::<usize>();
+        let by_map = self.last_by_map(store);
+        let first = self.pages.len() - by_map.values().map(Vec::len).sum::<usize>();
         let namer = self.namers.iter().copied().rfind(|namer| *namer < first);
         let holder = store.pool.hold_frames()?;
         let cut = match namer {
             Some(namer) => Some((store.pool.fetch(self.pages[namer])?, first - namer - 1)),
             None => None,
         };
-        let maps = places.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
+        let maps = by_map.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
         let maps = maps.collect::<Result<Vec<_>>>()?;
         let mut mtr = Mtr::begin(&store.log, &store.pool)?;
         let cut = cut.map(|(pin, names)| (mtr.add(pin.write()), names));
@@ -131,15 +131,15 @@ impl OldChain {
     /// those are latched.
     fn last_by_map(&self, store: &Store) -> BTreeMap<PageNo, Vec<PageNo>> {
         let most = MAPS_AT_ONCE.min(store.pool.frame_count() / FRAMES_PER_MAP).max(1);
-        let mut places: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
+        let mut by_map: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
         for &page in self.pages.iter().rev().take(FREED_AT_ONCE) {
-            let place = store.space.map_page_of(page);
-            if !places.contains_key(&place) && places.len() == most {
+            let map = store.space.map_page_of(page);
+            if !by_map.contains_key(&map) && by_map.len() == most {
                 break;
             }
-            places.entry(place).or_default().push(page);
+            by_map.entry(map).or_default().push(page);
         }
-        places
+        by_map
     }
 
     fn damage(&self, store: &Store, page: PageNo, what: &str) -> Error {

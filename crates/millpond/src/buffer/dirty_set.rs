@@ -123,16 +123,16 @@ impl LsnSlices {
 impl DirtyFrames {
     /// Enters a frame among the dirty ones.
     pub(super) fn insert_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
-        let place = self.dirty.insert(lsn, frame);
-        frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
+        let position = self.dirty.insert(lsn, frame);
+        frames.get(frame).dirty_position.store(position, Ordering::Relaxed);
         self.slices.add(lsn);
     }
 
     /// Takes a frame out of the dirty ones.
     pub(super) fn remove_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
-        let place = frames.get(frame).dirty_place.load(Ordering::Relaxed);
-        if let Some(moved) = self.dirty.remove(lsn, frame, place) {
-            frames.get(moved).dirty_place.store(place, Ordering::Relaxed);
+        let position = frames.get(frame).dirty_position.load(Ordering::Relaxed);
+        if let Some(moved) = self.dirty.remove(lsn, frame, position) {
+            frames.get(moved).dirty_position.store(position, Ordering::Relaxed);
         }
         self.slices.remove(lsn);
     }
@@ -141,8 +141,8 @@ impl DirtyFrames {
     pub(super) fn set_shift(&mut self, frames: &Frames, shift: u32) {
         if self.slices.shift != shift {
             let mut slices = LsnSlices { shift, ..LsnSlices::default() };
-            self.dirty.set_shift(fine(shift), |frame, place| {
-                frames.get(frame).dirty_place.store(place, Ordering::Relaxed);
+            self.dirty.set_shift(fine(shift), |frame, position| {
+                frames.get(frame).dirty_position.store(position, Ordering::Relaxed);
             });
             for (_, entries) in self.dirty.each() {
                 entries.iter().for_each(|&(lsn, _)| slices.add(lsn));

@@ -57,7 +57,7 @@ pub(super) struct Frame {
     /// under the chain's mutex.
     pub(super) next: AtomicU32,
     /// Where the dirty set has the frame, if it is dirty. Changes under the dirty set's mutex.
-    pub(super) dirty_place: AtomicU32,
+    pub(super) dirty_position: AtomicU32,
     /// First-dirty LSN of the changes that no copy has. Written under the dirty set's mutex.
     pub(super) first_dirty: AtomicU64,
     /// The last change of a dirty page. Written under the exclusive latch.
@@ -88,7 +88,7 @@ impl Frame {
             state: AtomicU32::new(0),
             page_no: AtomicU32::new(0),
             next: AtomicU32::new(0),
-            dirty_place: AtomicU32::new(0),
+            dirty_position: AtomicU32::new(0),
             first_dirty: zero(),
             last: zero(),
             writing: zero(),

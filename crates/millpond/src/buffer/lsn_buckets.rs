@@ -15,7 +15,7 @@ pub(super) type Entry = (Lsn, u32);
 /// Empty buckets whose memory is kept for new ones.
 const SPARE: usize = 16;
 
-/// The frames. The caller keeps for each of them the place that [`LsnBuckets::insert`] returned.
+/// The frames. The caller keeps for each of them the position that [`LsnBuckets::insert`] returned.
 #[derive(Debug)]
 pub(super) struct LsnBuckets {
     /// A bucket is `1 << shift` bytes of the log wide.
@@ -49,7 +49,7 @@ impl LsnBuckets {
         self.len
     }
 
-    /// Adds a frame. Returns its place.
+    /// Adds a frame. Returns its position.
     pub(super) fn insert(&mut self, lsn: Lsn, frame: u32) -> u32 {
         let bucket = lsn.0 >> self.shift;
         if self.buckets.is_empty() {
@@ -74,14 +74,14 @@ impl LsnBuckets {
         entries.len() as u32 - 1
     }
 
-    /// Removes a frame from its place. If another frame has that place now, returns it.
-    pub(super) fn remove(&mut self, lsn: Lsn, frame: u32, place: u32) -> Option<u32> {
+    /// Removes a frame from its position. If another frame has that position now, returns it.
+    pub(super) fn remove(&mut self, lsn: Lsn, frame: u32, position: u32) -> Option<u32> {
         let bucket = (lsn.0 >> self.shift).checked_sub(self.first);
         let entries = bucket.and_then(|bucket| self.buckets.get_mut(bucket as usize));
-        let found = entries.filter(|entries| entries.get(place as usize) == Some(&(lsn, frame)));
-        let entries = found.expect("a dirty frame is in its place");
-        entries.swap_remove(place as usize);
-        let moved = entries.get(place as usize).map(|&(_, frame)| frame);
+        let found = entries.filter(|entries| entries.get(position as usize) == Some(&(lsn, frame)));
+        let entries = found.expect("a dirty frame is in its position");
+        entries.swap_remove(position as usize);
+        let moved = entries.get(position as usize).map(|&(_, frame)| frame);
         self.len -= 1;
         while self.buckets.front().is_some_and(Vec::is_empty) {
             let empty = self.buckets.pop_front().unwrap_or_default();
@@ -104,7 +104,7 @@ impl LsnBuckets {
         self.buckets.iter().enumerate().map(move |(n, entries)| (end(n), entries.as_slice()))
     }
 
-    /// Makes the buckets `1 << shift` bytes wide. Tells the new place of each frame.
+    /// Makes the buckets `1 << shift` bytes wide. Tells the new position of each frame.
     pub(super) fn set_shift(&mut self, shift: u32, mut tell: impl FnMut(u32, u32)) {
         if self.shift == shift {
             return;
@@ -138,8 +138,8 @@ impl LsnBuckets {
         while at.bucket << self.shift < lsn.0
             && let Some(entries) = self.buckets.get((at.bucket - self.first) as usize)
         {
-            // From the end: a frame that leaves gives its place to the last one, which was shown,
-            // or everything above was.
+            // From the end: a frame that leaves gives its position to the last one, which was
+            // shown, or everything above was.
             let left = at.left.unwrap_or(usize::MAX).min(entries.len());
             for n in (0..left).rev() {
                 if shown == most {
@@ -163,38 +163,38 @@ mod tests {
     use base::prng::Prng;
     use std::collections::BTreeMap;
 
-    /// Buckets with the places of its frames, and the truth.
+    /// Buckets with the positions of its frames, and the truth.
     struct Checked {
         buckets: LsnBuckets,
-        places: BTreeMap<u32, (Lsn, u32)>,
+        positions: BTreeMap<u32, (Lsn, u32)>,
     }
 
     impl Checked {
         fn new() -> Checked {
-            Checked { buckets: LsnBuckets::new(4), places: BTreeMap::new() }
+            Checked { buckets: LsnBuckets::new(4), positions: BTreeMap::new() }
         }
 
         fn insert(&mut self, lsn: u64, frame: u32) {
-            let place = self.buckets.insert(Lsn(lsn), frame);
-            assert!(self.places.insert(frame, (Lsn(lsn), place)).is_none());
+            let position = self.buckets.insert(Lsn(lsn), frame);
+            assert!(self.positions.insert(frame, (Lsn(lsn), position)).is_none());
         }
 
         fn remove(&mut self, frame: u32) {
-            let (lsn, place) = self.places.remove(&frame).unwrap();
-            if let Some(moved) = self.buckets.remove(lsn, frame, place) {
-                self.places.get_mut(&moved).unwrap().1 = place;
+            let (lsn, position) = self.positions.remove(&frame).unwrap();
+            if let Some(moved) = self.buckets.remove(lsn, frame, position) {
+                self.positions.get_mut(&moved).unwrap().1 = position;
             }
         }
 
         fn set_shift(&mut self, shift: u32) {
-            let places = &mut self.places;
-            self.buckets.set_shift(shift, |frame, place| places.get_mut(&frame).unwrap().1 = place);
+            let positions = &mut self.positions;
+            self.buckets.set_shift(shift, |frame, position| positions.get_mut(&frame).unwrap().1 = position);
         }
 
         /// Any frame.
         fn any(&self, rng: &mut Prng) -> Option<u32> {
-            let n = rng.below(self.places.len().max(1) as u64) as usize;
-            self.places.keys().nth(n).copied()
+            let n = rng.below(self.positions.len().max(1) as u64) as usize;
+            self.positions.keys().nth(n).copied()
         }
 
         fn oldest_slice(&self) -> Vec<u32> {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_the_slices_and_the_places_are_those_of_the_set() {
+    fn the_least_the_slices_and_the_positions_are_those_of_the_set() {
         let (mut rng, mut c) = (Prng::new(3), Checked::new());
         for turn in 0..5000 {
             c.step(turn, &mut rng);
@@ -221,18 +221,18 @@ mod tests {
                 c.set_shift(rng.below(8) as u32);
             }
             let buckets = &c.buckets;
-            assert_eq!(buckets.min(), c.places.values().map(|&(lsn, _)| lsn).min(), "turn {turn}");
-            assert_eq!(buckets.len(), c.places.len());
+            assert_eq!(buckets.min(), c.positions.values().map(|&(lsn, _)| lsn).min(), "turn {turn}");
+            assert_eq!(buckets.len(), c.positions.len());
             let (mut from, mut seen) = (Lsn::ZERO, 0);
             for (end, entries) in buckets.each() {
-                for (place, &(lsn, frame)) in entries.iter().enumerate() {
+                for (position, &(lsn, frame)) in entries.iter().enumerate() {
                     assert!(from <= lsn && lsn < end, "turn {turn}: {lsn:?} in a bucket to {end:?}");
-                    assert_eq!(c.places[&frame], (lsn, place as u32));
+                    assert_eq!(c.positions[&frame], (lsn, position as u32));
                     seen += 1;
                 }
                 from = end;
             }
-            assert_eq!(seen, c.places.len());
+            assert_eq!(seen, c.positions.len());
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
             c.set_shift(rng.below(8) as u32);
             let limit = Lsn(first + rng.below(220));
             let mut stay: BTreeMap<u32, Lsn> =
-                c.places.iter().map(|(&frame, &(lsn, _))| (frame, lsn)).collect();
+                c.positions.iter().map(|(&frame, &(lsn, _))| (frame, lsn)).collect();
             stay.retain(|_, lsn| *lsn < limit);
             let (mut at, mut shown) = (ListPosition::default(), BTreeMap::new());
             let mut turn = first + 200;
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The place in a bucket was once kept for the next one if all of the bucket left meanwhile:
+    /// The position in a bucket was once kept for the next one if all of the bucket left meanwhile:
     /// then a checkpoint's list of dirty pages had only the first entries of that one.
     #[test]
     fn a_list_begins_the_next_bucket_if_its_own_is_gone() {
@@ -302,10 +302,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a dirty frame is in its place")]
+    #[should_panic(expected = "a dirty frame is in its position")]
     fn a_frame_that_is_not_there_cannot_leave() {
         let mut buckets = LsnBuckets::new(4);
-        let place = buckets.insert(Lsn(20), 1);
-        buckets.remove(Lsn(20), 2, place);
+        let position = buckets.insert(Lsn(20), 1);
+        buckets.remove(Lsn(20), 2, position);
     }
 }

@@ -66,11 +66,11 @@ impl Levels {
         u64::from(self.old) | u64::from(self.new) << 8 | self.border << 16
     }
 
-    /// Returns the place of the chain of a hash.
+    /// Returns the index of the head of the chain of a hash.
     #[inline]
-    fn place(self, hash: u32) -> usize {
+    fn head_index(self, hash: u32) -> usize {
         let is_moved = u64::from(chain(self.old.min(self.new), hash)) < self.border;
-        place(if is_moved { self.new } else { self.old }, hash)
+        head_index(if is_moved { self.new } else { self.old }, hash)
     }
 }
 
@@ -80,9 +80,9 @@ fn chain(level: u32, hash: u32) -> u32 {
     hash & ((1 << level) - 1)
 }
 
-/// Returns the place of the chain that a hash has at a level.
+/// Returns the index of the head of the chain that a hash has at a level.
 #[inline]
-fn place(level: u32, hash: u32) -> usize {
+fn head_index(level: u32, hash: u32) -> usize {
     (1 << level) + chain(level, hash) as usize
 }
 
@@ -103,8 +103,8 @@ fn level_for(frames: usize) -> u32 {
     (2 * frames).next_power_of_two().trailing_zeros().clamp(LEVEL_MIN, LEVEL_MAX)
 }
 
-/// Returns the places of the chains of all levels up to this one.
-fn places(level: u32) -> usize {
+/// Returns the number of heads of all levels up to this one.
+fn heads_up_to(level: u32) -> usize {
     2 << level
 }
 
@@ -112,8 +112,8 @@ impl PageTable {
     /// Returns an empty table for a pool of `frames` frames, which may get `most`.
     pub(super) fn new(frames: usize, most: usize) -> io::Result<Self> {
         let level = level_for(frames);
-        let heads = GrowingArray::reserve(places(level_for(most.max(frames))))?;
-        heads.open(places(level), |_| {})?;
+        let heads = GrowingArray::reserve(heads_up_to(level_for(most.max(frames))))?;
+        heads.open(heads_up_to(level), |_| {})?;
         let levels = AtomicU64::new(Levels { old: level, new: level, border: 0 }.word());
         Ok(PageTable { heads, levels, mutexes: Sharded::default() })
     }
@@ -131,7 +131,7 @@ impl PageTable {
     /// Returns the first frame of the chain of a hash.
     #[inline]
     fn head(&self, hash: u32) -> &AtomicU32 {
-        self.heads.get(self.levels().place(hash))
+        self.heads.get(self.levels().head_index(hash))
     }
 
     /// Returns the mutex under which the chain of a hash changes, at any level.
@@ -143,7 +143,7 @@ impl PageTable {
     /// one thread is in this call, and the pool may have so many frames.
     pub(super) fn resize(&self, all: &Frames, frames: usize) -> io::Result<()> {
         let wanted = level_for(frames);
-        self.heads.open(places(wanted), |_| {})?;
+        self.heads.open(heads_up_to(wanted), |_| {})?;
         loop {
             let level = self.levels().old;
             if level == wanted {
@@ -164,13 +164,13 @@ impl PageTable {
         let Levels { old, new, border } = after;
         let (smaller, moved) = (old.min(new), (border - 1) as u32);
         let _changing = (!planted(Bug::ChainsMovedUnlocked)).then(|| self.mutex(moved).lock());
-        for place_before in (place(old, moved)..2 << old).step_by(1 << smaller) {
-            let head = self.heads.get(place_before);
+        for index_before in (head_index(old, moved)..2 << old).step_by(1 << smaller) {
+            let head = self.heads.get(index_before);
             let mut at = head.load(Ordering::Relaxed);
             while let Some(index) = at.checked_sub(1) {
                 let frame = all.get(index);
                 at = frame.next.load(Ordering::Relaxed);
-                let head = self.heads.get(place(new, hash(frame.page_no())));
+                let head = self.heads.get(head_index(new, hash(frame.page_no())));
                 frame.next.store(head.load(Ordering::Relaxed), Ordering::Release);
                 head.store(index + 1, Ordering::Release);
             }
@@ -357,9 +357,9 @@ mod tests {
             }
         });
         assert_eq!(table.levels(), Levels { old: 14, new: 14, border: 0 });
-        let chains = places(14) / 2..places(14);
-        let used = (0..places(14)).filter(|place| table.heads.get(*place).load(Ordering::Relaxed) > 0);
-        assert!(used.clone().all(|place| chains.contains(&place)) && used.count() > 90);
+        let chains = heads_up_to(14) / 2..heads_up_to(14);
+        let used = (0..heads_up_to(14)).filter(|index| table.heads.get(*index).load(Ordering::Relaxed) > 0);
+        assert!(used.clone().all(|index| chains.contains(&index)) && used.count() > 90);
     }
 
     #[test]
@@ -367,6 +367,6 @@ mod tests {
         let levels = Levels { old: LEVEL_MAX, new: LEVEL_MAX - 1, border: 1 << 30 };
         assert_eq!(Levels::from_word(levels.word()), levels);
         assert_eq!([1, 32, 33, 64, usize::MAX / 4].map(level_for), [6, 6, 7, 7, 31]);
-        assert_eq!((place(6, 0), place(6, u32::MAX), places(6)), (64, 127, 128));
+        assert_eq!((head_index(6, 0), head_index(6, u32::MAX), heads_up_to(6)), (64, 127, 128));
     }
 }

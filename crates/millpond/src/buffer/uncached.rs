@@ -20,14 +20,14 @@ pub(crate) struct PageImages {
     page_bytes: usize,
     memory: Option<AlignedBuf>,
     /// The pages that were read, ascending, and the index of each in the memory.
-    places: Vec<(PageNo, usize)>,
+    indexes: Vec<(PageNo, usize)>,
 }
 
 impl PageImages {
     /// Returns the bytes of a page, if it was read.
     pub(crate) fn get(&self, page: PageNo) -> Option<&[u8]> {
-        let index = self.places.binary_search_by_key(&page, |place| place.0).ok()?;
-        let at = self.places[index].1 * self.page_bytes;
+        let index = self.indexes.binary_search_by_key(&page, |entry| entry.0).ok()?;
+        let at = self.indexes[index].1 * self.page_bytes;
         Some(&self.memory.as_ref()?[at..at + self.page_bytes])
     }
 
@@ -37,28 +37,28 @@ impl PageImages {
     pub(crate) fn read(&mut self, pool: &Pool, pages: impl IntoIterator<Item = PageNo>) {
         let page_bytes = pool.page_bytes();
         self.page_bytes = page_bytes;
-        self.places.clear();
-        self.places.extend(pages.into_iter().filter(|page| !pool.holds(*page)).map(|page| (page, 0)));
-        self.places.sort_unstable();
-        self.places.dedup();
-        self.places.iter_mut().enumerate().for_each(|(index, place)| place.1 = index);
-        let bytes = self.places.len() * page_bytes;
+        self.indexes.clear();
+        self.indexes.extend(pages.into_iter().filter(|page| !pool.holds(*page)).map(|page| (page, 0)));
+        self.indexes.sort_unstable();
+        self.indexes.dedup();
+        self.indexes.iter_mut().enumerate().for_each(|(index, entry)| entry.1 = index);
+        let bytes = self.indexes.len() * page_bytes;
         if bytes == 0 {
             return;
         }
         let enough = self.memory.take().filter(|memory| memory.len() >= bytes);
         let memory = self.memory.insert(enough.unwrap_or_else(|| AlignedBuf::zeroed(bytes)));
-        let places = &mut self.places;
+        let indexes = &mut self.indexes;
         let begun_us = pool.clock.now_us();
-        let pages = places.iter().map(|(page, _)| *page);
+        let pages = indexes.iter().map(|(page, _)| *page);
         let (reads, read) = pool.file().read_runs(pages, &mut memory[..bytes]);
         pool.metrics.add(M::PageReadsIo, reads);
         pool.metrics.time(Latency::PageRead, pool.clock.now_us().saturating_sub(begun_us));
         if read.is_err() {
-            return places.clear();
+            return indexes.clear();
         }
-        pool.metrics.add(M::PagesRead, places.len() as u64);
-        places.retain(|&(page, index)| {
+        pool.metrics.add(M::PagesRead, indexes.len() as u64);
+        indexes.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = accept(image, page);
             let mut arrival = || pool.hook().after_read(page, image, sound);
@@ -70,7 +70,7 @@ impl PageImages {
     /// other readers. REQUIRES: no thread has changed the pages since they were read, or will
     /// before this returns.
     pub(crate) fn cache(&self, pool: &Pool) {
-        for &(page, _) in &self.places {
+        for &(page, _) in &self.indexes {
             let Some(free) = pool.try_take_frame(FetchHint::Normal) else { return };
             // Another thread may have read the page meanwhile.
             if let (Ok(loading), Some(image)) = (pool.install(free, page), self.get(page)) {

@@ -1,8 +1,8 @@
 //! Fuzzy checkpoints: moves the checkpoint LSN, below which no redo is needed, while transactions
 //! run.
 
+use super::directories::RootDirs;
 use super::dirty_list::encode_dirty;
-use super::places::Places;
 use super::protection::Protection;
 use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
@@ -191,20 +191,20 @@ impl Checkpointer {
         written
     }
 
-    /// Writes a root that names other places. After an error the root names the same as before; the
-    /// database is poisoned unless the error may pass.
-    pub(crate) fn set_places(&self, change: impl FnOnce(&mut Places)) -> Result {
+    /// Writes a root that names other directories. After an error the root names the same as
+    /// before; the database is poisoned unless the error may pass.
+    pub(crate) fn set_dirs(&self, change: impl FnOnce(&mut RootDirs)) -> Result {
         self.poison.check()?;
         let mut root = self.current.lock();
-        let (before, sequence) = (root.places.clone(), root.sequence);
-        change(&mut root.places);
+        let (before, sequence) = (root.dirs.clone(), root.sequence);
+        change(&mut root.dirs);
         let target = self.possible().max(root.checkpoint);
         let written = self.write_root(&mut root, target, SyncReason::Checkpoint, false, false);
         if root.sequence != sequence {
             // The root is durable, whatever failed after it.
             return self.poison.check();
         }
-        root.places = before;
+        root.dirs = before;
         written
     }
 

@@ -1,10 +1,10 @@
 //! Checkpoints: the root of the database, and how far the redo log is still needed.
 
+pub(crate) mod directories;
 pub(crate) mod dirty_list;
 pub(crate) mod fuzzy;
 pub(crate) mod list;
 pub(crate) mod parts;
-pub(crate) mod places;
 pub(crate) mod protection;
 pub(crate) mod root;
 

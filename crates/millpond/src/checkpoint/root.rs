@@ -6,11 +6,11 @@
 //! 32  checkpoint LSN u64 40  checkpoint record LSN u64  48  durable LSN u64      56  segment
 //! blocks u32 60  ring blocks u32 64  clean shutdown u8 | protection u8 | 0 ×2 | number of epochs
 //! u32     72  replay rate, bytes a second u64 104 epochs: epoch u32, 0 u32, first LSN u64 each
-//! 2024 places, 2,048 bytes: `places` 4092 crc32c of the slot before it
+//! 2024 directories, 2,048 bytes: `directories` 4092 crc32c of the slot before it
 //! ```
 //! A slot is written over the older one and synced, so a torn write loses only the new slot.
 
-use super::places::{PLACES_BYTES, Places};
+use super::directories::{DIRS_BYTES, RootDirs};
 use super::protection::Protection;
 use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
@@ -42,8 +42,8 @@ const RING_BLOCKS_MAX: usize = 1 << 16;
 /// Epochs that a slot can list. Each is a crash since the checkpoint passed the epoch before.
 pub(crate) const EPOCHS_MAX: usize = 120;
 /// After the epochs.
-const PLACES_AT: usize = EPOCHS_AT + EPOCHS_MAX * EPOCH_BYTES;
-const _: () = assert!(PLACES_AT + PLACES_BYTES <= SLOT_BYTES - 4);
+const DIRS_AT: usize = EPOCHS_AT + EPOCHS_MAX * EPOCH_BYTES;
+const _: () = assert!(DIRS_AT + DIRS_BYTES <= SLOT_BYTES - 4);
 
 /// The content of a root slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(crate) struct Root {
     /// Whether pages may be torn in place without a copy.
     pub protection: Protection,
     /// Where the log and the doublewrite are, if they were moved.
-    pub places: Places,
+    pub dirs: RootDirs,
     /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough redo to
     /// tell.
     pub replay_rate: u64,
@@ -125,7 +125,7 @@ impl Root {
             set_u32(&mut s, EPOCHS_AT + n * EPOCH_BYTES, epoch.epoch);
             set_u64(&mut s, EPOCHS_AT + n * EPOCH_BYTES + 8, epoch.first.0);
         }
-        self.places.encode(&mut s[PLACES_AT..PLACES_AT + PLACES_BYTES]);
+        self.dirs.encode(&mut s[DIRS_AT..DIRS_AT + DIRS_BYTES]);
         let crc = crc::crc32c(&s[..SLOT_BYTES - 4]);
         set_u32(&mut s, SLOT_BYTES - 4, crc);
         // Without a readable root the database is lost. The check costs nothing compared with the
@@ -158,7 +158,7 @@ impl Root {
             ring_blocks: get_u32(s, 60) as usize,
             clean: s[64] != 0,
             protection: Protection::decode(s[65])?,
-            places: Places::decode(&s[PLACES_AT..PLACES_AT + PLACES_BYTES])?,
+            dirs: RootDirs::decode(&s[DIRS_AT..DIRS_AT + DIRS_BYTES])?,
             replay_rate: get_u64(s, 72),
             undo_from: Lsn(get_u64(s, 80)),
             dirty: Some(DirtyListAt { record: Lsn(get_u64(s, 88)), from: Lsn(get_u64(s, 96)) })

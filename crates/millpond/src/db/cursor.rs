@@ -66,7 +66,7 @@ pub struct Cursor {
     table: Table,
     how: Reading,
     run: Run,
-    /// The key of the present row; without one, the place between rows where the cursor is.
+    /// The key of the present row; without one, the position between rows where the cursor is.
     key: Vec<u8>,
     /// The value of the present row, if it is not in the run.
     value: Vec<u8>,
@@ -107,9 +107,9 @@ pub(super) enum CursorView {
 /// Where the value of the present row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Present {
-    /// The cursor has not been placed.
+    /// The cursor has not been positioned.
     Nowhere,
-    /// In the run, at this place.
+    /// In the run, at this index.
     InRun(usize),
     /// In `Cursor::value`.
     Own,
@@ -165,7 +165,7 @@ struct Part {
 }
 
 impl Cursor {
-    /// Returns a cursor of the whole table, for plain reads, that is not placed yet.
+    /// Returns a cursor of the whole table, for plain reads, that is not positioned yet.
     #[must_use]
     pub fn new(table: &Table) -> Cursor {
         Cursor {
@@ -199,8 +199,8 @@ impl Cursor {
         (&self.table, self.how.lock.is_some())
     }
 
-    /// Returns whether the cursor has been placed.
-    pub(super) fn is_placed(&self) -> bool {
+    /// Returns whether the cursor has been positioned.
+    pub(super) fn is_positioned(&self) -> bool {
         self.present != Present::Nowhere
     }
 
@@ -263,7 +263,7 @@ impl Cursor {
         self.how.first_run = u16::try_from(rows.max(1)).unwrap_or(u16::MAX);
     }
 
-    /// Forgets the place and the copied rows.
+    /// Forgets the position and the copied rows.
     pub fn reset(&mut self) {
         self.present = Present::Nowhere;
         self.key.clear();
@@ -306,7 +306,8 @@ impl Cursor {
     }
 
     /// Goes to the next row in key order, and returns its key and its value. `None` if there is
-    /// none; then the cursor stays where it is. A cursor that is not placed goes to the first row.
+    /// none; then the cursor stays where it is. A cursor that is not positioned goes to the first
+    /// row.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -315,7 +316,8 @@ impl Cursor {
     }
 
     /// Goes to the row before in key order, and returns its key and its value. `None` if there is
-    /// none; then the cursor stays where it is. A cursor that is not placed goes to the last row.
+    /// none; then the cursor stays where it is. A cursor that is not positioned goes to the last
+    /// row.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -447,7 +449,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads the long value of the run's row at place `n`.
+    /// Reads the long value of the run's row `n`.
     #[cold]
     fn load_value(&mut self, tx: &Transaction, n: usize) -> Result {
         let Run { rows, progress, snapshot_lsn, .. } = &mut self.run;

@@ -67,13 +67,13 @@ struct Merged {
     /// That of the snapshot, and that of the present view.
     sides: [Side; 2],
     backward: bool,
-    /// What the places of both sides depend on.
+    /// What the positions of both sides depend on.
     stamp: Option<RunStamp>,
     /// The entry that was shown last.
     key: Vec<u8>,
     value: Vec<u8>,
     view: EntryView,
-    placed: bool,
+    positioned: bool,
 }
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Head {
 
 impl IndexCursor {
     /// Returns a cursor of the entries of `index`, whose rows are in `rows`. It is for plain reads,
-    /// and not placed yet.
+    /// and not positioned yet.
     #[must_use]
     pub fn new(index: &Table, rows: &Table) -> IndexCursor {
         IndexCursor { cursor: Cursor::new(index), rows: Some(rows.clone()), merged: None }
@@ -199,7 +199,7 @@ impl IndexCursor {
         !locks && self.rows.as_ref().is_some_and(|rows| tx.has_overtaken(index, rows))
     }
 
-    /// Makes a merged cursor whose place is an entry.
+    /// Makes a merged cursor that is on an entry.
     fn merge(&mut self, key: &[u8], value: &[u8]) -> &mut Merged {
         let side = |view| Side { cursor: self.cursor.with_view(view), head: Head::End };
         self.merged.insert(Box::new(Merged {
@@ -209,7 +209,7 @@ impl IndexCursor {
             key: key.to_vec(),
             value: value.to_vec(),
             view: EntryView::Any,
-            placed: false,
+            positioned: false,
         }))
     }
 
@@ -218,14 +218,14 @@ impl IndexCursor {
     fn step(&mut self, tx: &mut Transaction, backward: bool) -> Result<Option<(&[u8], &[u8])>> {
         let merges = self.merges(tx);
         if merges && self.merged.is_none() {
-            let placed = self.cursor.is_placed();
+            let positioned = self.cursor.is_positioned();
             let (key, value) = self.cursor.present();
             let (key, value) = (key.to_vec(), value.to_vec());
-            self.merge(&key, &value).placed = placed;
+            self.merge(&key, &value).positioned = positioned;
         }
         match self.merged.take_if(|_| !merges) {
             // Another transaction uses the cursor, and has not overtaken its snapshot.
-            Some(merged) if merged.placed => {
+            Some(merged) if merged.positioned => {
                 let to = if backward { Seek::Before(&merged.key) } else { Seek::After(&merged.key) };
                 self.cursor.seek(tx, to)
             }
@@ -249,14 +249,14 @@ impl Merged {
     }
 
     fn step(&mut self, tx: &mut Transaction, backward: bool) -> Result<Option<(&[u8], &[u8])>> {
-        if !self.placed {
+        if !self.positioned {
             return self.seek(tx, if backward { Seek::Last } else { Seek::First });
         }
         let goes_on = self.backward == backward && self.stamp == Some(RunStamp::of(tx));
         self.backward = backward;
         for side in &mut self.sides {
             match (goes_on, side.head) {
-                (false, _) => side.place(tx, backward, (&self.key, &self.value))?,
+                (false, _) => side.seek_to(tx, backward, (&self.key, &self.value))?,
                 (true, Head::Shown) => side.step(tx, backward)?,
                 (true, Head::Next | Head::End) => {}
             }
@@ -291,7 +291,7 @@ impl Merged {
                 self.value.extend_from_slice(value);
             }
         }
-        (self.view, self.placed) = (view, true);
+        (self.view, self.positioned) = (view, true);
         Some((&self.key, &self.value))
     }
 }
@@ -308,13 +308,13 @@ impl Side {
         Ok(())
     }
 
-    /// Goes to the entry that follows `place`, which need not be an entry of this side.
-    fn place(&mut self, tx: &mut Transaction, backward: bool, place: (&[u8], &[u8])) -> Result {
-        let to = if backward { Seek::AtOrBefore(place.0) } else { Seek::AtOrAfter(place.0) };
+    /// Goes to the entry that follows `entry`, which need not be an entry of this side.
+    fn seek_to(&mut self, tx: &mut Transaction, backward: bool, entry: (&[u8], &[u8])) -> Result {
+        let to = if backward { Seek::AtOrBefore(entry.0) } else { Seek::AtOrAfter(entry.0) };
         let found = self.cursor.seek(tx, to)?;
         let passed = match backward {
-            false => found.is_some_and(|found| found <= place),
-            true => found.is_some_and(|found| found >= place),
+            false => found.is_some_and(|found| found <= entry),
+            true => found.is_some_and(|found| found >= entry),
         };
         self.head = Head::of(found.is_some());
         if passed { self.step(tx, backward) } else { Ok(()) }

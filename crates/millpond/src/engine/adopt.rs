@@ -186,7 +186,7 @@ fn begin_epoch(root: &mut Root, start: &LogStart, opening: &Opening<'_>) -> Resu
     root.sequence += 1;
     root.protection = root.protection.at_open(opening.options.doublewrite.is_off(), root.clean);
     root.clean = false;
-    root.places = opening.paths.places(&root.places);
+    root.dirs = opening.paths.root_dirs(&root.dirs);
     // An epoch that began at the same place wrote nothing; the new one replaces it.
     root.epochs.retain(|e| e.first < start.lsn);
     root.epochs.push(EpochStart { epoch: start.epoch, first: start.lsn });

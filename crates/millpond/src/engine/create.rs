@@ -4,7 +4,7 @@ use super::claim::{claim_new, mark_created};
 use super::directory::{AREAS, Locks};
 use super::durable_dir::sync_dir;
 use super::paths::Paths;
-use crate::checkpoint::places::Places;
+use crate::checkpoint::directories::RootDirs;
 use crate::checkpoint::protection::Protection;
 use crate::checkpoint::root::{Root, RootFile};
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub(super) fn create(
         durable: Lsn::ZERO,
         clean: false,
         protection: Protection::On.at_open(options.doublewrite.is_off(), true),
-        places: Places::default(),
+        dirs: RootDirs::default(),
         replay_rate: 0,
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };

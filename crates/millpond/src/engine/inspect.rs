@@ -35,7 +35,7 @@ impl Opening<'_> {
         match RootFile::open(vfs, &paths.root, metrics)? {
             None => create(vfs, paths, options, metrics, &mut locks)?,
             Some((_, root)) => {
-                paths.follow(vfs, options, root.db_id, &root.places)?;
+                paths.follow(vfs, options, root.db_id, &root.dirs)?;
                 check_distinct(paths)?;
                 paths.check_recorded(vfs)?;
                 paths.redo_dirs().into_iter().for_each(|dir| cached.add(dir));

@@ -12,8 +12,8 @@ use super::log_size::LogSize;
 use super::paths::Paths;
 use super::protection::ProtectionSwitch;
 use super::purpose::Purpose;
+use crate::checkpoint::directories::{PurposeDirs, recorded};
 use crate::checkpoint::fuzzy::Checkpointer;
-use crate::checkpoint::places::{Place, recorded};
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
@@ -163,7 +163,7 @@ impl Moves {
             return Err(under_way("redo log", &now.redo));
         }
         let me = (self.db_id, Purpose::Redo);
-        let place = self.place(wanted, &now.redo)?;
+        let dirs = self.recorded_dirs(wanted, &now.redo)?;
         let moves = self;
         let (vfs, metrics) = (&moves.unlatched, &self.parts.store.metrics);
         if !goes_back {
@@ -178,7 +178,7 @@ impl Moves {
         };
         let segments = self.parts.store.log.segments();
         let drafts = segments.draft_in(vfs, wanted).inspect_err(|_| give_up())?;
-        self.parts.checkpointer.set_places(|places| places.redo = place).inspect_err(|_| {
+        self.parts.checkpointer.set_dirs(|all| all.redo = dirs).inspect_err(|_| {
             remove_drafts(vfs, drafts.clone());
             give_up();
         })?;
@@ -233,9 +233,9 @@ impl Moves {
     }
 
     /// Returns what the root says of a part that moves to `wanted`.
-    fn place(&self, wanted: &Path, dirs: &Dirs) -> Result<Place> {
+    fn recorded_dirs(&self, wanted: &Path, dirs: &Dirs) -> Result<PurposeDirs> {
         let named = |dir| recorded(&self.dir, dir).map(Some);
-        Ok(Place { now: named(wanted)?, before: named(&dirs.now)? })
+        Ok(PurposeDirs { now: named(wanted)?, before: named(&dirs.now)? })
     }
 
     /// Moves the doublewrite to another directory. After an error it is where it was.
@@ -248,14 +248,13 @@ impl Moves {
         }
         self.forget_doublewrite(&mut now)?;
         let me = (self.db_id, Purpose::Doublewrite);
-        let place = self.place(wanted, &now.doublewrite)?;
+        let dirs = self.recorded_dirs(wanted, &now.doublewrite)?;
         let moves = self;
         let (vfs, metrics) = (&moves.unlatched, &self.parts.store.metrics);
         let lock = claim_for_move(vfs, wanted, &moves.dir, me, metrics)?;
         moves.locks.lock().push(lock);
         let made = self.make_doublewrite(vfs, wanted);
-        let named =
-            made.and_then(|()| self.parts.checkpointer.set_places(|places| places.doublewrite = place));
+        let named = made.and_then(|()| self.parts.checkpointer.set_dirs(|all| all.doublewrite = dirs));
         named.inspect_err(|_| {
             drop(vfs.disk.remove(&wanted.join(AREAS)));
             moves.release(wanted);
@@ -303,7 +302,7 @@ impl Moves {
         let before = before.clone();
         // A file that comes back after a power cut would make the directory look like the log's.
         sync_dir(&self.vfs, &self.parts.store.metrics, &before, SyncReason::LogRoll)?;
-        self.parts.checkpointer.set_places(|places| places.redo.before = None)?;
+        self.parts.checkpointer.set_dirs(|dirs| dirs.redo.before = None)?;
         now.redo.before = None;
         self.update_durable(now, &self.parts.store.metrics);
         self.parts.store.log.segments().drop_drafts();
@@ -322,7 +321,7 @@ impl Moves {
             Err(e) => return Err(Error::io("remove", &areas, e)),
         }
         sync_dir(&self.vfs, &self.parts.store.metrics, &before, SyncReason::Doublewrite)?;
-        self.parts.checkpointer.set_places(|places| places.doublewrite.before = None)?;
+        self.parts.checkpointer.set_dirs(|dirs| dirs.doublewrite.before = None)?;
         now.doublewrite.before = None;
         self.release(&before);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::directory::{AREAS, holds, missing};
 use super::purpose::Purpose;
-use crate::checkpoint::places::{Place, Places, choose, recorded};
+use crate::checkpoint::directories::{PurposeDirs, RootDirs, choose, recorded};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::role;
@@ -47,37 +47,31 @@ impl Paths {
         }
     }
 
-    /// Takes the places of log and doublewrite from the root of database `db_id`.
-    pub(crate) fn follow(&mut self, vfs: &Vfs, options: &Options, db_id: u64, places: &Places) -> Result {
+    /// Takes the directories of log and doublewrite from the root of database `db_id`.
+    pub(crate) fn follow(&mut self, vfs: &Vfs, options: &Options, db_id: u64, dirs: &RootDirs) -> Result {
         let (redo, doublewrite) = (options.redo_dir.as_deref(), options.doublewrite_dir.as_deref());
         let is_here = |purpose| move |dir: &Path| holds(vfs, dir, db_id, purpose);
-        (self.redo, self.redo_before) =
-            choose(&self.dir, &places.redo, redo, "redo", is_here(Purpose::Redo))?;
-        (self.doublewrite, self.doublewrite_before) = choose(
-            &self.dir,
-            &places.doublewrite,
-            doublewrite,
-            "doublewrite",
-            is_here(Purpose::Doublewrite),
-        )?;
+        (self.redo, self.redo_before) = choose(&self.dir, &dirs.redo, redo, "redo", is_here(Purpose::Redo))?;
+        (self.doublewrite, self.doublewrite_before) =
+            choose(&self.dir, &dirs.doublewrite, doublewrite, "doublewrite", is_here(Purpose::Doublewrite))?;
         let names =
-            |place: &Place, dir: &Path| place.now.as_ref().is_some_and(|now| self.dir.join(now) == dir);
-        self.redo_recorded = names(&places.redo, &self.redo);
-        self.doublewrite_recorded = names(&places.doublewrite, &self.doublewrite);
+            |dirs: &PurposeDirs, dir: &Path| dirs.now.as_ref().is_some_and(|now| self.dir.join(now) == dir);
+        self.redo_recorded = names(&dirs.redo, &self.redo);
+        self.doublewrite_recorded = names(&dirs.doublewrite, &self.doublewrite);
         Ok(())
     }
 
-    /// Returns what the next root says of these places. `places` is what the root has said.
-    pub(super) fn places(&self, places: &Places) -> Places {
-        let next = |place: &Place, is_recorded: bool, dir: &Path| match &place.now {
+    /// Returns what the next root says of these directories. `dirs` is what the root has said.
+    pub(super) fn root_dirs(&self, dirs: &RootDirs) -> RootDirs {
+        let next = |dirs: &PurposeDirs, is_recorded: bool, dir: &Path| match &dirs.now {
             // The files were moved by hand. If the root cannot name where they are now, an option
             // must.
-            Some(_) if !is_recorded => Place { now: recorded(&self.dir, dir).ok(), before: None },
-            _ => place.clone(),
+            Some(_) if !is_recorded => PurposeDirs { now: recorded(&self.dir, dir).ok(), before: None },
+            _ => dirs.clone(),
         };
-        Places {
-            redo: next(&places.redo, self.redo_recorded, &self.redo),
-            doublewrite: next(&places.doublewrite, self.doublewrite_recorded, &self.doublewrite),
+        RootDirs {
+            redo: next(&dirs.redo, self.redo_recorded, &self.redo),
+            doublewrite: next(&dirs.doublewrite, self.doublewrite_recorded, &self.doublewrite),
         }
     }
 

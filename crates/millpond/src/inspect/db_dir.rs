@@ -64,7 +64,7 @@ impl DbDir {
             InUse::No
         };
         if let Ok(Some((_, root))) = RootFile::open(&reading, &paths.root, &Arc::new(Metrics::new())) {
-            paths.follow(&reading, &Options::new(), root.db_id, &root.places)?;
+            paths.follow(&reading, &Options::new(), root.db_id, &root.dirs)?;
         }
         Ok(DbDir { vfs: reading, dir: dir.to_owned(), paths, in_use })
     }

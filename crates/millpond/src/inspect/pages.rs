@@ -92,9 +92,9 @@ impl PagesFile {
 
     /// Adds the shared extents in which the tree has pages.
     fn add_shared_extents(&self, shared: &[u32], tree: TreeId, owned: &mut OwnedExtents) -> Result<()> {
-        let place = |extent: u32| owners::page_of(self.page_bytes, extent);
-        for extents in shared.chunk_by(|a, b| place(*a) == place(*b)) {
-            match self.read_kind(place(extents[0]), &[PageKind::Owners])? {
+        let owners_page = |extent: u32| owners::page_of(self.page_bytes, extent);
+        for extents in shared.chunk_by(|a, b| owners_page(*a) == owners_page(*b)) {
+            match self.read_kind(owners_page(extents[0]), &[PageKind::Owners])? {
                 Err(problem) => owned.problems.push(format!("owners of shared pages: {problem}")),
                 Ok(page) => {
                     let bits = |extent| {

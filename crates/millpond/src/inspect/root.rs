@@ -69,12 +69,12 @@ fn fields(root: &Root, out: &mut String) {
         Protection::WasOff => "on; it was OFF before a crash, and redo of then is left",
     };
     line("doublewrite", doublewrite.to_owned());
-    let places = [("redo", &root.places.redo), ("doublewrite", &root.places.doublewrite)];
-    for (what, place) in places {
-        if let Some(now) = &place.now {
+    let purposes = [("redo", &root.dirs.redo), ("doublewrite", &root.dirs.doublewrite)];
+    for (what, dirs) in purposes {
+        if let Some(now) = &dirs.now {
             line(&format!("{what} in"), now.display().to_string());
         }
-        if let Some(before) = &place.before {
+        if let Some(before) = &dirs.before {
             line("  and still in", before.display().to_string());
         }
     }

@@ -46,7 +46,7 @@ pub(super) struct Queue {
 
 /// The result of a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum Requested {
     /// The transaction had the lock already, at least as strong.
     Held,
     /// Granted, in a new entry.
@@ -142,30 +142,30 @@ impl Queue {
     }
 
     /// Adds a request, and grants it if nothing is in its way.
-    pub(super) fn place(&mut self, owner: &Arc<Owner>, mode: Mode, may_wait: bool) -> Placed {
+    pub(super) fn request(&mut self, owner: &Arc<Owner>, mode: Mode, may_wait: bool) -> Requested {
         let own = self.holder_index(owner.txn);
         if own.is_ok_and(|at| self.held[at].mode.covers(mode)) {
-            return Placed::Held;
+            return Requested::Held;
         }
         match own {
             Ok(at) if self.held.len() == 1 => {
                 self.held[at].mode = mode;
-                return Placed::Upgraded;
+                return Requested::Upgraded;
             }
             Err(at) if !self.has_waiters() && self.admits(mode) => {
                 self.held.insert(at, Held { owner: Arc::clone(owner), mode });
-                return Placed::Granted;
+                return Requested::Granted;
             }
             _ => {}
         }
         if !may_wait {
-            return Placed::Refused;
+            return Requested::Refused;
         }
         let waiting = self.waiting.get_or_insert_default();
         let upgrade = own.is_ok();
         let place = if upgrade { waiting.iter().take_while(|w| w.upgrade).count() } else { waiting.len() };
         waiting.insert(place, Waiter { owner: Arc::clone(owner), mode, upgrade });
-        Placed::Waiting
+        Requested::Waiting
     }
 
     /// Enters the implicit lock of `owner`, which its uncommitted version is.

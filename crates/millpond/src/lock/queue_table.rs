@@ -3,7 +3,7 @@
 
 use super::key::{LockKey, hash_row};
 use super::owner::WakeList;
-use super::queue::{Blockers, Placed, Queue};
+use super::queue::{Blockers, Queue, Requested};
 use super::queues::{By, Queues, shard_bits};
 use super::shared::{Begun, LockMemory, Shared};
 use super::{Denied, Mode, Owner, RowRequest, Wait, wait_state};
@@ -141,19 +141,19 @@ impl QueueTable {
             // comes to this one.
             queue.forget_ended();
         }
-        let placed = queue.place(owner, mode, limit.is_some() && !stopped);
+        let requested = queue.request(owner, mode, limit.is_some() && !stopped);
         queue.verify();
-        match (placed, limit) {
-            (Placed::Granted, _) => {
+        match (requested, limit) {
+            (Requested::Granted, _) => {
                 base::check!(shared.memory.note(owner, &key), "{} locks after its end", owner.txn);
                 owner.set_new_lock(true);
                 Ok(None)
             }
-            (Placed::Held | Placed::Upgraded, _) => {
+            (Requested::Held | Requested::Upgraded, _) => {
                 owner.set_new_lock(false);
                 Ok(None)
             }
-            (Placed::Waiting, limit) => {
+            (Requested::Waiting, limit) => {
                 owner.set_new_lock(false);
                 // Holders are marked before this wait begins. If other requests wait already, they
                 // are marked.
@@ -168,8 +168,10 @@ impl QueueTable {
                 let limit = limit.expect("only a request with a limit waits");
                 Ok(Some(Begun { key, limit }))
             }
-            (Placed::Refused, _) if stopped => Err(Denied::Stopped),
-            (Placed::Refused, _) => Err(if wait == Wait::Skip { Denied::Skipped } else { Denied::Timeout }),
+            (Requested::Refused, _) if stopped => Err(Denied::Stopped),
+            (Requested::Refused, _) => {
+                Err(if wait == Wait::Skip { Denied::Skipped } else { Denied::Timeout })
+            }
         }
     }
 

@@ -121,8 +121,8 @@ impl LockTable {
     ) -> Result<Writer<'_>, Denied> {
         base::check!(waiter.txn != writer, "{writer} waits for itself");
         let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
-        let placed = self.queues.wait_for_writer(&self.shared, &holder, waiter, request, still_active)?;
-        Ok(match placed {
+        let wait = self.queues.wait_for_writer(&self.shared, &holder, waiter, request, still_active)?;
+        Ok(match wait {
             QueuedForWriter::Gone => Writer::Gone,
             QueuedForWriter::Waits(begun) => Writer::Waiting(self.ticket(waiter, begun)),
         })

@@ -203,7 +203,7 @@ impl<'a> HeldBlocks<'a> {
     }
 
     /// Returns where in memory the payload of a held block is.
-    fn place(&self, block: u64) -> Range<usize> {
+    fn range_of(&self, block: u64) -> Range<usize> {
         base::verify!(
             block.wrapping_sub(self.first) < self.headers.len() as u64,
             "block {block} is not held"
@@ -214,21 +214,21 @@ impl<'a> HeldBlocks<'a> {
 
     /// Returns the payload of a held block.
     pub(super) fn payload(&self, block: u64) -> &[u8] {
-        &self.blocks[self.place(block)]
+        &self.blocks[self.range_of(block)]
     }
 
     /// Returns where in memory the used bytes of a held block are, if the next one is held too. It
     /// holds until another block is asked for.
     pub(super) fn used(&self, block: u64) -> Option<Range<usize>> {
-        let start = self.place(block).start;
+        let start = self.range_of(block).start;
         let after = self.headers.get((block - self.first) as usize + 1)?;
         Some(start..start + usize::from(after.prev_used))
     }
 
-    /// Returns bytes at a place that [`HeldBlocks::used`] has named.
+    /// Returns bytes of a range that [`HeldBlocks::used`] has named.
     #[inline]
-    pub(super) fn bytes(&self, place: Range<usize>) -> &[u8] {
-        &self.blocks[place]
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.blocks[range]
     }
 
     /// Releases the blocks below `keep`.

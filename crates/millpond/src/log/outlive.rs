@@ -114,9 +114,9 @@ impl Unsynced {
         let written = Lsn(self.written.load(Ordering::Relaxed));
         let Copied { first, count, to } = log.copy_published(written, &self.stamp, scratch);
         let bytes = scratch.blocks(count);
-        let place = first % self.blocks;
-        let (before, after) = bytes.split_at((self.blocks - place).min(count) as usize * BLOCK_BYTES);
-        file.write(before, place as usize * BLOCK_BYTES)?;
+        let at = first % self.blocks;
+        let (before, after) = bytes.split_at((self.blocks - at).min(count) as usize * BLOCK_BYTES);
+        file.write(before, at as usize * BLOCK_BYTES)?;
         if !after.is_empty() {
             file.write(after, 0)?;
         }

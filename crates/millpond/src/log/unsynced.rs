@@ -39,7 +39,7 @@ pub(crate) const NAME: &str = "unsynced";
 pub(crate) struct UnsyncedBlocks {
     bytes: AlignedBuf,
     /// Where in `bytes` each block is.
-    places: BTreeMap<u64, usize>,
+    offsets: BTreeMap<u64, usize>,
 }
 
 impl UnsyncedBlocks {
@@ -62,13 +62,13 @@ impl UnsyncedBlocks {
         let headers = bytes.chunks_exact(BLOCK_BYTES).map(BlockHeader::decode).enumerate();
         let ours = headers.filter_map(|(n, header)| header.map(|header| (n, header)));
         let ours = ours.filter(|(_, header)| header.db_id == db_id && header.epoch == epoch);
-        let places = ours.map(|(n, header)| (header.number, n * BLOCK_BYTES)).collect();
-        Ok(UnsyncedBlocks { bytes, places })
+        let offsets = ours.map(|(n, header)| (header.number, n * BLOCK_BYTES)).collect();
+        Ok(UnsyncedBlocks { bytes, offsets })
     }
 
     /// Returns a block, if the file has it.
     pub(super) fn get(&self, block: u64) -> Option<&[u8]> {
-        self.places.get(&block).map(|at| &self.bytes[*at..*at + BLOCK_BYTES])
+        self.offsets.get(&block).map(|at| &self.bytes[*at..*at + BLOCK_BYTES])
     }
 
     /// Takes what lies below `from` in its block from the segment. Nothing has looked at what is
@@ -76,7 +76,7 @@ impl UnsyncedBlocks {
     fn keep_below(&mut self, segments: &Segments, from: Lsn) -> Result {
         let (shape, block) = (segments.shape(), block_of(from));
         let below = HEADER_BYTES..HEADER_BYTES + offset_in_block(from);
-        if let Some(at) = self.places.get(&block)
+        if let Some(at) = self.offsets.get(&block)
             && !below.is_empty()
         {
             let segment = segments.get(shape.segment_of(block), 0)?;
@@ -94,7 +94,7 @@ impl UnsyncedBlocks {
         let shape = segments.shape();
         let last = block_of(Lsn(end.0 - 1));
         self.keep_below(segments, from)?;
-        if let Some(at) = self.places.get(&last) {
+        if let Some(at) = self.offsets.get(&last) {
             // After the end there may be a group that is not whole.
             let used = HEADER_BYTES + end.since(block_start(last)) as usize;
             self.bytes[at + used..at + BLOCK_BYTES].fill(0);

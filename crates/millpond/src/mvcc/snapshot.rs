@@ -1,23 +1,23 @@
 //! Snapshots (read views), and the horizon: the oldest snapshot that is held.
 //!
-//! A snapshot is the log's reservation point. A thread that draws one takes a *place*, which the
+//! A snapshot is the log's reservation point. A thread that draws one takes a *slot*, which the
 //! horizon looks at, and then reads the reservation point *again*. The horizon reads the
-//! reservation point first and looks at the places after that. So if the horizon missed the place,
+//! reservation point first and looks at the slots after that. So if the horizon missed the slot,
 //! the snapshot's reading comes after the horizon's, and the snapshot lies at or above the horizon.
-//! If it did not miss the place, the value in the place lies at or below the snapshot. So no
+//! If it did not miss the slot, the value in the slot lies at or below the snapshot. So no
 //! snapshot ever lies below the horizon. All of these steps are sequentially consistent. At last
-//! the second reading replaces the first in the place, so that [`Snapshots::cuts`] returns where
+//! the second reading replaces the first in the slot, so that [`Snapshots::cuts`] returns where
 //! the snapshots are.
 //!
 //! A snapshot below the *expired* bound is too old: the horizon does not wait for it, and purge
 //! goes on. A reader checks the bound *after* it has read: the bound is moved before anything goes
 //! that the snapshot needs.
 //!
-//! Each thread has places of its own, a cache line of them. A thread that finds them all taken
-//! enters a map behind a mutex, the *overflow*. It also moves the oldest snapshot of its places
-//! there. So the places are for snapshots that come and go, however many others are held for long.
+//! Each thread has slots of its own, a cache line of them. A thread that finds them all taken
+//! enters a map behind a mutex, the *overflow*. It also moves the oldest snapshot of its slots
+//! there. So the slots are for snapshots that come and go, however many others are held for long.
 //! Snapshots of one LSN are all alike. So a holder is not told that its own was moved: when it
-//! ends, either its place holds a snapshot of its LSN, or its own is in the overflow.
+//! ends, either its slot holds a snapshot of its LSN, or its own is in the overflow.
 
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -25,31 +25,31 @@ use base::{CachePadded, Lsn, StripedArc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Places of one stripe.
-const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
-/// The value of a free place.
+/// Slots of one stripe.
+const SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
+/// The value of a free slot.
 const FREE: u64 = u64::MAX;
 /// Set together with the first reading: the snapshot lies at or above that reading, and is not
 /// known yet.
 const DRAWING: u64 = 1 << 63;
 
-/// The places of one thread, or of a few threads.
+/// The slots of one thread, or of a few threads.
 #[derive(Debug)]
-struct Places {
-    places: [AtomicU64; PLACES],
+struct Slots {
+    slots: [AtomicU64; SLOTS],
     overflow: Arc<Overflow>,
 }
 
 /// The number of snapshots at each LSN.
 type Counts = BTreeMap<Lsn, usize>;
 
-/// The snapshots that have no place.
+/// The snapshots that have no slot.
 type Overflow = Mutex<Counts>;
 
 /// The live snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    stripes: StripedArc<Places>,
+    stripes: StripedArc<Slots>,
     overflow: Arc<Overflow>,
     /// Snapshots below it have expired.
     expired_below: AtomicU64,
@@ -60,16 +60,16 @@ pub(crate) struct Snapshots {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     lsn: Lsn,
-    stripe: Arc<CachePadded<Places>>,
-    /// The place that it was drawn with. It is there unless it was moved.
+    stripe: Arc<CachePadded<Slots>>,
+    /// The slot that it was drawn with. It is there unless it was moved.
     at: Option<usize>,
 }
 
 impl Default for Snapshots {
     fn default() -> Self {
         let overflow = Arc::<Overflow>::default();
-        let places = || std::array::from_fn(|_| AtomicU64::new(FREE));
-        let stripes = StripedArc::new(|| Places { places: places(), overflow: Arc::clone(&overflow) });
+        let slots = || std::array::from_fn(|_| AtomicU64::new(FREE));
+        let stripes = StripedArc::new(|| Slots { slots: slots(), overflow: Arc::clone(&overflow) });
         Snapshots { stripes, expired_below: AtomicU64::new(0), overflow }
     }
 }
@@ -78,14 +78,14 @@ impl Snapshots {
     /// Draws a snapshot. `reserved` reads the log's reservation point and must not wait.
     pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
         let stripe = self.stripes.own();
-        let free = stripe.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
+        let free = stripe.slots.iter().position(|slot| slot.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
             && let taken = DRAWING | reserved().0
-            && stripe.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && stripe.slots[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
             let lsn = reserved();
             base::verify!(DRAWING | lsn.0 >= taken && lsn.0 < DRAWING, "the log's end went back to {lsn}");
-            stripe.places[at].store(lsn.0, Ordering::Release);
+            stripe.slots[at].store(lsn.0, Ordering::Release);
             return Snapshot { lsn, stripe: Arc::clone(stripe), at: Some(at) };
         }
         let mut overflow = self.overflow.lock();
@@ -95,10 +95,10 @@ impl Snapshots {
         Snapshot { lsn, stripe: Arc::clone(stripe), at: None }
     }
 
-    /// Returns the values of the places that are taken.
-    fn places(&self) -> impl Iterator<Item = u64> {
-        let places = self.stripes.iter().flat_map(|stripe| &stripe.places);
-        places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
+    /// Returns the values of the slots that are taken.
+    fn slots(&self) -> impl Iterator<Item = u64> {
+        let slots = self.stripes.iter().flat_map(|stripe| &stripe.slots);
+        slots.map(|slot| slot.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
     }
 
     /// Returns the horizon: every snapshot that has not expired sees the commits below it, those
@@ -107,8 +107,8 @@ impl Snapshots {
         let now = reserved();
         let expired_below = self.expired_below.load(Ordering::SeqCst);
         // Of a snapshot that is being drawn it is not known whether it is below the bound.
-        let counts = self.places().filter(|&place| place >= expired_below);
-        let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
+        let counts = self.slots().filter(|&slot| slot >= expired_below);
+        let oldest = counts.fold(now, |oldest, slot| oldest.min(Lsn(slot & !DRAWING)));
         let horizon = self
             .overflow
             .lock()
@@ -124,12 +124,12 @@ impl Snapshots {
     pub(crate) fn cuts(&self, reserved: impl FnOnce() -> Lsn) -> (Vec<Lsn>, Lsn) {
         let mut below = reserved();
         let mut cuts = Vec::new();
-        // The overflow is read after the places. So a snapshot that is moved meanwhile is counted
+        // The overflow is read after the slots. So a snapshot that is moved meanwhile is counted
         // twice and not missed.
-        for place in self.places() {
-            match place & DRAWING {
-                0 => cuts.push(Lsn(place)),
-                _ => below = below.min(Lsn(place & !DRAWING)),
+        for slot in self.slots() {
+            match slot & DRAWING {
+                0 => cuts.push(Lsn(slot)),
+                _ => below = below.min(Lsn(slot & !DRAWING)),
             }
         }
         cuts.extend(self.overflow.lock().keys());
@@ -168,10 +168,10 @@ impl Snapshots {
 
     /// Returns how many snapshots are held. One that is being moved may count twice.
     pub(crate) fn len(&self) -> usize {
-        self.places().count() + self.overflow.lock().values().sum::<usize>()
+        self.slots().count() + self.overflow.lock().values().sum::<usize>()
     }
 
-    /// Returns how many of them have no place.
+    /// Returns how many of them have no slot.
     #[cfg(test)]
     fn overflowed(&self) -> usize {
         self.overflow.lock().values().sum::<usize>()
@@ -183,22 +183,22 @@ fn count(overflow: &mut Counts, lsn: Lsn) {
 }
 
 fn uncount(overflow: &mut Counts, lsn: Lsn) {
-    let count = overflow.get_mut(&lsn).expect("a snapshot without a place is in the overflow");
+    let count = overflow.get_mut(&lsn).expect("a snapshot without a slot is in the overflow");
     *count -= 1;
     if *count == 0 {
         overflow.remove(&lsn);
     }
 }
 
-impl Places {
-    /// Moves the oldest snapshot that has a place here to the overflow. It enters the overflow
-    /// before its place is free. So a thread that looks at the places first does not miss it.
+impl Slots {
+    /// Moves the oldest snapshot that has a slot here to the overflow. It enters the overflow
+    /// before its slot is free. So a thread that looks at the slots first does not miss it.
     fn make_way(&self, overflow: &mut Counts) {
-        let held = self.places.iter().map(|place| (place.load(Ordering::Relaxed), place));
+        let held = self.slots.iter().map(|slot| (slot.load(Ordering::Relaxed), slot));
         let oldest = held.filter(|(lsn, _)| lsn & DRAWING == 0).min_by_key(|(lsn, _)| *lsn);
-        let Some((lsn, place)) = oldest else { return };
+        let Some((lsn, slot)) = oldest else { return };
         count(overflow, Lsn(lsn));
-        if place.compare_exchange(lsn, FREE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        if slot.compare_exchange(lsn, FREE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             // The snapshot has ended.
             uncount(overflow, Lsn(lsn));
         }
@@ -214,10 +214,10 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // The place may hold another snapshot of the same LSN. Then ours is in the overflow, and
+        // The slot may hold another snapshot of the same LSN. Then ours is in the overflow, and
         // counts for that one.
         let left = self.at.is_some_and(|at| {
-            self.stripe.places[at]
+            self.stripe.slots[at]
                 .compare_exchange(self.lsn.0, FREE, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         });
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_may_hold_more_than_it_has_places() {
+    fn one_thread_may_hold_more_than_it_has_slots() {
         let all = Snapshots::default();
         let mut held: Vec<_> = (0..100).map(|lsn| all.draw(|| Lsn(10 + lsn / 2))).collect();
         assert_eq!((all.horizon(|| Lsn(500)), all.len()), (Lsn(10), 100));
@@ -259,13 +259,13 @@ mod tests {
         }
     }
 
-    /// Snapshots that are held for long leave the places to those that come and go. A moved
+    /// Snapshots that are held for long leave the slots to those that come and go. A moved
     /// snapshot counts once.
     #[test]
     fn thousands_of_held_snapshots_leave_the_places_to_others() {
         let all = Snapshots::default();
         let held: Vec<_> = (0..5000).map(|lsn| all.draw(|| Lsn(10 + lsn))).collect();
-        // The first of these find no place and make some.
+        // The first of these find no slot and make some.
         for _ in 0..2 {
             drop((all.draw(|| Lsn(9000)), all.draw(|| Lsn(9000))));
         }
@@ -338,7 +338,7 @@ mod tests {
         assert!(!all.is_expired(young.lsn()) && !all.is_expired(all.draw(end).lsn()));
     }
 
-    /// While a snapshot is drawn its place holds an LSN that is not its own.
+    /// While a snapshot is drawn its slot holds an LSN that is not its own.
     #[test]
     fn cuts_tell_of_a_snapshot_that_is_being_drawn() {
         let all = Snapshots::default();
@@ -353,14 +353,14 @@ mod tests {
         assert_eq!((drawn.lsn(), all.cuts(|| Lsn(50))), (Lsn(20), (vec![Lsn(20)], Lsn(50))));
     }
 
-    /// The place is taken after a first reading, which may be old by then. If that were the
+    /// The slot is taken after a first reading, which may be old by then. If that were the
     /// snapshot, a horizon in between would have passed it.
     #[test]
-    fn a_reading_from_before_the_place_was_taken_is_not_the_snapshot() {
+    fn a_reading_from_before_the_slot_was_taken_is_not_the_snapshot() {
         let all = Snapshots::default();
         let reserved = AtomicU64::new(10);
         let drawn = all.draw(|| {
-            // Between this reading and the taking of the place other threads reserve, and the
+            // Between this reading and the taking of the slot other threads reserve, and the
             // horizon moves.
             let reading = reserved.swap(20, Ordering::SeqCst);
             if reading == 10 {

@@ -20,17 +20,17 @@ fn compact(page: &mut [u8], skip: Option<u16>) {
     let old = page.to_vec();
     let node = Node::new(&old);
     let mut low = page.len();
-    let mut place = |page: &mut [u8], field: usize, bytes: &[u8]| {
+    let mut put = |page: &mut [u8], field: usize, bytes: &[u8]| {
         low -= bytes.len();
         page[low..low + bytes.len()].copy_from_slice(bytes);
         set_u16(page, field, low as u16);
         set_u16(page, field + 2, bytes.len() as u16);
     };
-    place(page, LOW, node.low_fence());
-    place(page, HIGH, node.high_fence().unwrap_or_default());
+    put(page, LOW, node.low_fence());
+    put(page, HIGH, node.high_fence().unwrap_or_default());
     for i in 0..node.len() {
         let bytes = if skip == Some(i) { &[] } else { node.entry(i) };
-        place(page, SLOTS + SLOT_BYTES * usize::from(i), bytes);
+        put(page, SLOTS + SLOT_BYTES * usize::from(i), bytes);
     }
     set_u16(page, HEAP_LOW, low as u16);
     set_u16(page, GARBAGE, 0);

@@ -6,7 +6,7 @@ use super::chunk_queue::{AbandonOnDrop, BoundedQueue, CloseOnDrop};
 use super::first_pass::READ_AHEAD_BYTES;
 use super::neighbour_reads::{NeighbourReads, all_fit};
 use super::on_demand::pending::Pending;
-use super::window::{ByPage, Change, Place, Shape, Window, memory_of};
+use super::window::{ByPage, Change, ChangeRef, Shape, Window, memory_of};
 use crate::buffer::{FetchHint, Pool, fetch_many};
 use crate::error::{Error, Result};
 use crate::log::group::PREV_MASK;
@@ -162,8 +162,8 @@ impl Replay {
             let all = positions.iter().map(|position| position.load(Ordering::Acquire)).min();
             (self.reached)(Lsn(all.unwrap_or(0)));
             for partition in shape.of_worker(worker) {
-                let places = by_page.sort(&window, partition, shape);
-                self.apply(&window, places, worker, &mut reads, batch_pages)?;
+                let refs = by_page.sort(&window, partition, shape);
+                self.apply(&window, refs, worker, &mut reads, batch_pages)?;
             }
             queue.give_back(window);
         }
@@ -180,7 +180,7 @@ impl Replay {
     fn apply(
         &self,
         window: &Window,
-        places: &[Place],
+        refs: &[ChangeRef],
         worker: usize,
         reads: &mut NeighbourReads,
         batch_pages: usize,
@@ -188,7 +188,7 @@ impl Replay {
         let mut changes = Vec::new();
         let mut image = Vec::new();
         let (mut batch, mut wanted) = (Vec::new(), Vec::new());
-        let mut by_page = places.chunk_by(|a, b| a.page == b.page);
+        let mut by_page = refs.chunk_by(|a, b| a.page == b.page);
         let mut at = 0;
         loop {
             // The changes of the next pages, page by page.
@@ -206,13 +206,13 @@ impl Replay {
             let mine = InReplay::begin(&self.pending, worker, wanted.iter().copied());
             fetch_many(&self.pool, &mine.numbers, FetchHint::Replay)?;
             for page in &batch {
-                self.prefetch(window, &places[at..], page.len());
+                self.prefetch(window, &refs[at..], page.len());
                 at += page.len();
                 if mine.numbers.binary_search(&page[0].page).is_err() {
                     continue;
                 }
                 changes.clear();
-                changes.extend(page.iter().map(|place| window.change(*place)));
+                changes.extend(page.iter().map(|change| window.change(*change)));
                 self.apply_to_page(page[0].page, &changes, &mut image)?;
             }
         }
@@ -220,15 +220,15 @@ impl Replay {
 
     /// Asks the processor for the memory of the changes that come soon after the next `count`, and
     /// of their pages. Each of them is a miss of its caches otherwise.
-    fn prefetch(&self, window: &Window, places: &[Place], count: usize) {
-        let from = PREFETCH_CHANGES.min(places.len());
-        let mut before = places[from.saturating_sub(1)].page;
-        for place in places[from..].iter().take(count) {
-            window.prefetch(*place);
-            if before != place.page {
-                self.pool.prefetch(place.page);
+    fn prefetch(&self, window: &Window, refs: &[ChangeRef], count: usize) {
+        let from = PREFETCH_CHANGES.min(refs.len());
+        let mut before = refs[from.saturating_sub(1)].page;
+        for change in refs[from..].iter().take(count) {
+            window.prefetch(*change);
+            if before != change.page {
+                self.pool.prefetch(change.page);
             }
-            before = place.page;
+            before = change.page;
         }
     }
 

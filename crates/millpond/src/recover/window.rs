@@ -55,7 +55,7 @@ pub(super) struct Change<'a> {
 
 /// Where a change lies in its window, and its page.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ChangeRef {
     pub(super) page: PageNo,
     /// Its block, and where in the block it begins.
     block: u32,
@@ -103,7 +103,7 @@ impl Shape {
 /// Changes of a few hundred pages, in the order of the log.
 #[derive(Debug, Default)]
 struct Partition {
-    places: Vec<Place>,
+    refs: Vec<ChangeRef>,
     /// The block that is being filled, and how many of its bytes are used.
     block: u32,
     used: usize,
@@ -127,7 +127,7 @@ impl Window {
         (self.from, self.to, self.blocks_used) = (from, from, 0);
         self.partitions.resize_with(shape.partitions(), Partition::default);
         for partition in &mut self.partitions {
-            partition.places.clear();
+            partition.refs.clear();
             partition.used = BLOCK_BYTES;
         }
     }
@@ -171,9 +171,9 @@ impl Window {
         if self.partitions[partition].used + needed > BLOCK_BYTES {
             (self.partitions[partition].block, self.partitions[partition].used) = (self.take_block(), 0);
         }
-        let Partition { places, block, used } = &mut self.partitions[partition];
+        let Partition { refs, block, used } = &mut self.partitions[partition];
         let (block, at) = (*block, std::mem::replace(used, *used + needed));
-        places.push(Place { page, block, at: at as u32 });
+        refs.push(ChangeRef { page, block, at: at as u32 });
         let start = block as usize % SLAB_BLOCKS * BLOCK_BYTES + at;
         let out = &mut self.slabs[block as usize / SLAB_BLOCKS][start..start + needed];
         let (head, op) = out.split_at_mut(HEAD_BYTES);
@@ -200,8 +200,8 @@ impl Window {
 
     /// Returns a change of this window.
     #[inline]
-    pub(super) fn change(&self, place: Place) -> Change<'_> {
-        let bytes = &self.block(place.block as usize)[place.at as usize..];
+    pub(super) fn change(&self, change: ChangeRef) -> Change<'_> {
+        let bytes = &self.block(change.block as usize)[change.at as usize..];
         let (head, rest) = bytes.split_at(HEAD_BYTES);
         let len = get_u32(head, 8) as usize;
         Change { lsn: Lsn(get_u64(head, 0)), prev: get_u40(head, 12), op: &rest[..len] }
@@ -209,47 +209,47 @@ impl Window {
 
     /// Asks the processor for the memory of a change.
     #[inline]
-    pub(super) fn prefetch(&self, place: Place) {
-        base::prefetch::to_read(&self.block(place.block as usize)[place.at as usize..], 2);
+    pub(super) fn prefetch(&self, change: ChangeRef) {
+        base::prefetch::to_read(&self.block(change.block as usize)[change.at as usize..], 2);
     }
 }
 
 /// The changes of a partition, sorted by page. Those of a page are in the order of the log.
 #[derive(Debug, Default)]
 pub(super) struct ByPage {
-    places: Vec<Place>,
+    refs: Vec<ChangeRef>,
     /// Memory for sorting.
-    sorting: Vec<Place>,
+    sorting: Vec<ChangeRef>,
 }
 
 impl ByPage {
     /// Sorts the changes of a partition of a window.
-    pub(super) fn sort(&mut self, window: &Window, partition: usize, shape: Shape) -> &[Place] {
-        self.places.clear();
-        self.places.extend_from_slice(&window.partitions[partition].places);
-        let most = self.places.iter().map(|place| shape.index_of(place.page)).max().unwrap_or(0);
-        self.sorting.resize(self.places.len(), Place::default());
+    pub(super) fn sort(&mut self, window: &Window, partition: usize, shape: Shape) -> &[ChangeRef] {
+        self.refs.clear();
+        self.refs.extend_from_slice(&window.partitions[partition].refs);
+        let most = self.refs.iter().map(|change| shape.index_of(change.page)).max().unwrap_or(0);
+        self.sorting.resize(self.refs.len(), ChangeRef::default());
         let mut shift = 0;
         while shift < usize::BITS && most >> shift > 0 {
             self.sort_by_digit(|page| shape.index_of(page) >> shift & ((1 << DIGIT_BITS) - 1));
             shift += DIGIT_BITS;
         }
-        &self.places
+        &self.refs
     }
 
     fn sort_by_digit(&mut self, digit: impl Fn(PageNo) -> usize) {
         let mut ends = [0usize; 1 << DIGIT_BITS];
-        self.places.iter().for_each(|place| ends[digit(place.page)] += 1);
+        self.refs.iter().for_each(|change| ends[digit(change.page)] += 1);
         let mut end = 0;
         for count in &mut ends {
             end += std::mem::replace(count, end);
         }
-        for place in &self.places {
-            let at = &mut ends[digit(place.page)];
-            self.sorting[*at] = *place;
+        for change in &self.refs {
+            let at = &mut ends[digit(change.page)];
+            self.sorting[*at] = *change;
             *at += 1;
         }
-        std::mem::swap(&mut self.places, &mut self.sorting);
+        std::mem::swap(&mut self.refs, &mut self.sorting);
     }
 }
 
@@ -280,10 +280,10 @@ mod tests {
             let mut found = BTreeMap::new();
             let mut by_page = ByPage::default();
             for partition in (0..workers).flat_map(|worker| shape.of_worker(worker)) {
-                let places = by_page.sort(&window, partition, shape);
-                assert!(places.is_sorted_by_key(|place| place.page));
-                for of_page in places.chunk_by(|a, b| a.page == b.page) {
-                    let changes = of_page.iter().map(|place| window.change(*place));
+                let refs = by_page.sort(&window, partition, shape);
+                assert!(refs.is_sorted_by_key(|change| change.page));
+                for of_page in refs.chunk_by(|a, b| a.page == b.page) {
+                    let changes = of_page.iter().map(|change| window.change(*change));
                     let changes: Vec<_> = changes.map(|c| (c.lsn, c.prev, c.op.to_vec())).collect();
                     assert!(found.insert(of_page[0].page, changes).is_none(), "a page is in two partitions");
                 }

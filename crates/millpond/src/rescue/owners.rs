@@ -55,8 +55,8 @@ impl Owners<'_> {
             let is_used = entry.used & 1 << (page.0 % EXTENT_PAGES) != 0;
             return Owner::Tree(if is_used { entry.tree } else { TreeId::NONE });
         }
-        let place = owners::page_of(page_bytes, extent);
-        match sound(self.pages, &mut self.shared, place, PageKind::Owners) {
+        let owners_page = owners::page_of(page_bytes, extent);
+        match sound(self.pages, &mut self.shared, owners_page, PageKind::Owners) {
             Some(shared) => Owner::Tree(owners::owner(shared, owners::index_of(page_bytes, page))),
             None => Owner::Unknown,
         }

@@ -82,11 +82,11 @@ fn load_shared(
 ) -> Result {
     let alike: Vec<&[u32]> =
         extents.chunk_by(|a, b| ground.owners_page(*a) == ground.owners_page(*b)).collect();
-    let places: Vec<PageNo> = alike.iter().map(|alike| ground.owners_page(alike[0])).collect();
-    ground.each_page(&places, |n, page| {
-        ground.check_page(places[n], page)?;
+    let owners_pages: Vec<PageNo> = alike.iter().map(|alike| ground.owners_page(alike[0])).collect();
+    ground.each_page(&owners_pages, |n, page| {
+        ground.check_page(owners_pages[n], page)?;
         let group = alike[n][0] / ground.group_extents();
-        state.extents.note_owners_page(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
+        state.extents.note_owners_page(group, owners_pages[n].0 % EXTENT_PAGES - owners::FIRST);
         for &extent in alike[n] {
             let owners = owners::of_extent(page, extent);
             found.extend(owners.into_iter().filter(|tree| *tree != TreeId::NONE));

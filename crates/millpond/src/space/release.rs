@@ -45,12 +45,12 @@ pub(super) fn release_tree(ground: &Ground, sharing: &Sharing, tree: TreeId, roo
         }
     };
     let pages = ground.state.lock().shared.pages_of(tree).to_vec();
-    let mut by_place: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
+    let mut by_owners_page: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
     for page in pages {
-        by_place.entry(ground.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
+        by_owners_page.entry(ground.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
     }
-    for (place, pages) in by_place {
-        pass(release_pages(ground, tree, place, pages, room))?;
+    for (owners_page, pages) in by_owners_page {
+        pass(release_pages(ground, tree, owners_page, pages, room))?;
     }
     let groups: Vec<u32> = {
         let state = ground.state.lock();
@@ -71,11 +71,11 @@ pub(super) fn release_tree(ground: &Ground, sharing: &Sharing, tree: TreeId, roo
     Ok(())
 }
 
-/// Frees those pages of a tree in shared extents that the page of owners at `place` describes.
+/// Frees those pages of a tree in shared extents that the page of owners `owners_page` describes.
 fn release_pages(
     ground: &Ground,
     tree: TreeId,
-    place: PageNo,
+    owners_page: PageNo,
     pages: Vec<PageNo>,
     room: AskRoom<'_>,
 ) -> Result {
@@ -83,7 +83,7 @@ fn release_pages(
     if planted(Bug::SharedFreedWhole) {
         return pages.into_iter().try_for_each(|page| free_whole_extent(ground, page));
     }
-    let names = ground.pool.fetch(place)?;
+    let names = ground.pool.fetch(owners_page)?;
     let mut mtr = Mtr::begin(&ground.log, &ground.pool)?;
     let slot = mtr.add(names.write());
     for page in pages {

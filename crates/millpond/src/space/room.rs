@@ -43,14 +43,14 @@ impl Room {
     }
 
     fn change(&mut self, tree: TreeId, extent: u32, change: impl FnOnce(&mut ExtentSet, u16)) {
-        let place = (tree, extent / self.group_extents);
-        let set = self.extents.entry(place).or_default();
+        let key = (tree, extent / self.group_extents);
+        let set = self.extents.entry(key).or_default();
         let before = set.bytes();
         change(set, (extent % self.group_extents) as u16);
         self.set_bytes = self.set_bytes - before + set.bytes();
         if set.first().is_none() {
             self.set_bytes -= set.bytes();
-            self.extents.remove(&place);
+            self.extents.remove(&key);
         }
     }
 

@@ -4,7 +4,7 @@ use super::locking_scan::LockingScan;
 use super::read::{FoundRow, after};
 use super::scan::ScanRange;
 use super::transaction::Txn;
-use crate::btree::{LeafPlace, LeafReads, Tree};
+use crate::btree::{LeafReads, LeafTarget, Tree};
 use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::Result;
 use crate::lock::{KeyRange, Owner, RangeMode, RangeRow};
@@ -81,13 +81,13 @@ impl<'k> LockCursor<'k> {
     pub(super) fn leaf<'s>(&self, store: &'s Store, ahead: &mut ReadAhead) -> Result<LatchedLeaf<'s>> {
         let exclusive =
             self.ranges.is_some() && self.how.locks.rows.is_some() && !planted(Bug::ScanLatchedShared);
-        let (place, guess) = (self.place(), self.guess());
+        let (target, guess) = (self.target(), self.guess());
         if exclusive {
-            let page = guess.and_then(|guess| self.tree.leaf_write_guess(store, guess, place));
+            let page = guess.and_then(|guess| self.tree.leaf_write_guess(store, guess, target));
             if let Some(page) = page {
                 return Ok(LatchedLeaf::Exclusive(page));
             }
-        } else if let Some(page) = guess.and_then(|guess| self.tree.leaf_read_guess(store, guess, place)) {
+        } else if let Some(page) = guess.and_then(|guess| self.tree.leaf_read_guess(store, guess, target)) {
             return Ok(LatchedLeaf::Shared(page));
         }
         loop {
@@ -95,14 +95,14 @@ impl<'k> LockCursor<'k> {
             if !exclusive {
                 return Ok(LatchedLeaf::Shared(page));
             }
-            if let Some(page) = self.tree.leaf_exclude(page, place) {
+            if let Some(page) = self.tree.leaf_exclude(page, target) {
                 return Ok(LatchedLeaf::Exclusive(page));
             }
         }
     }
 
-    fn place(&self) -> LeafPlace<'_> {
-        if self.how.backward { LeafPlace::Below(self.to()) } else { LeafPlace::At(&self.from) }
+    fn target(&self) -> LeafTarget<'_> {
+        if self.how.backward { LeafTarget::Below(self.to()) } else { LeafTarget::At(&self.from) }
     }
 
     /// Returns the leaf where a scan of the transaction has stopped, if it was here.

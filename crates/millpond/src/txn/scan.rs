@@ -38,12 +38,12 @@ pub(crate) struct Rows {
     prefix_len: usize,
     /// Where the copied part begins in the leaf.
     part: usize,
-    places: Vec<RowPlace>,
+    offsets: Vec<RowOffsets>,
 }
 
 /// Where a row is in [`Rows`].
 #[derive(Clone, Copy, Debug)]
-struct RowPlace {
+struct RowOffsets {
     suffix: u32,
     value: u32,
     value_len: u32,
@@ -109,8 +109,8 @@ impl Progress {
 impl Rows {
     /// Copies the entries in `slots` of a latched leaf.
     fn copy(&mut self, leaf: Leaf<'_>, slots: Range<u16>) {
-        self.places.clear();
-        self.places.reserve(usize::from(slots.end - slots.start));
+        self.offsets.clear();
+        self.offsets.reserve(usize::from(slots.end - slots.start));
         let (prefix, span) = (leaf.prefix(), leaf.span(slots));
         (self.prefix_len, self.part) = (prefix.len(), span.start);
         self.bytes.clear();
@@ -119,16 +119,16 @@ impl Rows {
         self.bytes.extend_from_slice(&leaf.bytes()[span]);
     }
 
-    /// Returns where a place in the leaf is in the copy.
+    /// Returns where an offset in the leaf is in the copy.
     #[inline]
-    fn place(&self, in_leaf: usize) -> usize {
+    fn offset(&self, in_leaf: usize) -> usize {
         in_leaf - self.part + self.prefix_len
     }
 
     #[inline]
     fn push(&mut self, at: &RowAt, flags: u8, value: Range<usize>) {
-        self.places.push(RowPlace {
-            suffix: self.place(at.suffix.start) as u32,
+        self.offsets.push(RowOffsets {
+            suffix: self.offset(at.suffix.start) as u32,
             value: value.start as u32,
             value_len: value.len() as u32,
             suffix_len: at.suffix.len() as u16,
@@ -138,7 +138,7 @@ impl Rows {
 
     #[inline]
     fn push_newest(&mut self, at: &RowAt) {
-        self.push(at, at.flags, self.place(at.value.start)..self.place(at.value.end));
+        self.push(at, at.flags, self.offset(at.value.start)..self.offset(at.value.end));
     }
 
     fn push_older(&mut self, at: &RowAt, flags: u8, value: &[u8]) {
@@ -158,15 +158,15 @@ impl Rows {
         &'r self,
         store: &'r Store,
     ) -> impl Iterator<Item = Result<(Key<'r>, Shown<'r>)>> + 'r {
-        self.places.iter().map(move |place| self.shown(store, place))
+        self.offsets.iter().map(move |row| self.shown(store, row))
     }
 
     #[inline]
-    fn shown<'r>(&'r self, store: &Store, place: &RowPlace) -> Result<(Key<'r>, Shown<'r>)> {
-        let (suffix, suffix_len) = (place.suffix as usize, usize::from(place.suffix_len));
-        let (value, value_len) = (place.value as usize, place.value_len as usize);
+    fn shown<'r>(&'r self, store: &Store, row: &RowOffsets) -> Result<(Key<'r>, Shown<'r>)> {
+        let (suffix, suffix_len) = (row.suffix as usize, usize::from(row.suffix_len));
+        let (value, value_len) = (row.value as usize, row.value_len as usize);
         let (key, value) = (self.key(suffix..suffix + suffix_len), &self.bytes[value..value + value_len]);
-        if place.flags & OVERFLOW == 0 {
+        if row.flags & OVERFLOW == 0 {
             return Ok((key, Shown::Inline(value)));
         }
         Ok((key, Shown::Chain(chain_of(store, value)?)))
@@ -174,20 +174,20 @@ impl Rows {
 
     /// Returns how many rows there are.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.offsets.len()
     }
 
-    /// Returns the address of the long value at place `n`. Fails as [`Rows::iter`] does.
+    /// Returns the address of the long value of row `n`. Fails as [`Rows::iter`] does.
     pub(crate) fn chain(&self, store: &Store, n: usize) -> Result<ChainRef> {
         chain_of(store, self.value(n))
     }
 
-    /// Puts the key at place `n` into `key`. Returns whether the row's value is in the row.
-    /// REQUIRES: if `key_is_before`, `key` holds the key of another place, so its first part is
+    /// Puts the key of row `n` into `key`. Returns whether the row's value is in the row.
+    /// REQUIRES: if `key_is_before`, `key` holds the key of another row, so its first part is
     /// right.
     #[inline]
     pub(crate) fn show(&self, n: usize, key: &mut Vec<u8>, key_is_before: bool) -> bool {
-        let RowPlace { suffix, suffix_len, flags, .. } = self.places[n];
+        let RowOffsets { suffix, suffix_len, flags, .. } = self.offsets[n];
         let suffix = suffix as usize..suffix as usize + usize::from(suffix_len);
         if key_is_before {
             key.truncate(self.prefix_len);
@@ -199,10 +199,10 @@ impl Rows {
         flags & OVERFLOW == 0
     }
 
-    /// Returns the bytes of the value at place `n`, as its leaf had them.
+    /// Returns the bytes of the value of row `n`, as its leaf had them.
     #[inline]
     pub(crate) fn value(&self, n: usize) -> &[u8] {
-        let RowPlace { value, value_len, .. } = self.places[n];
+        let RowOffsets { value, value_len, .. } = self.offsets[n];
         &self.bytes[value as usize..value as usize + value_len as usize]
     }
 }
@@ -224,7 +224,7 @@ impl Reader<'_> {
             Some((end, newest)) => {
                 self.txn.note_seen(*newest);
                 if to.is_some_and(|to| &end[..] >= to) {
-                    out.places.clear();
+                    out.offsets.clear();
                     return Ok(Next::End);
                 }
                 end
@@ -274,7 +274,7 @@ impl Reader<'_> {
             Some((start, newest)) => {
                 self.txn.note_seen(*newest);
                 if &start[..] <= from {
-                    out.places.clear();
+                    out.offsets.clear();
                     return Ok(Next::End);
                 }
                 Some(&start[..])
@@ -291,7 +291,7 @@ impl Reader<'_> {
             Some(to) => match tree.leaf_read_before(self.store, to, &mut reads)? {
                 Some(found) => found,
                 None => {
-                    out.places.clear();
+                    out.offsets.clear();
                     return Ok(Next::End);
                 }
             },
@@ -368,7 +368,9 @@ impl Reader<'_> {
                     if let Some(flags) = self.see_rest(tree, rest, &mut older, held)? {
                         out.push_older(&at, flags, &older);
                     }
-                    return Ok(Some(out.key(out.place(at.suffix.start)..out.place(at.suffix.end)).to_vec()));
+                    return Ok(Some(
+                        out.key(out.offset(at.suffix.start)..out.offset(at.suffix.end)).to_vec(),
+                    ));
                 }
             }
         }

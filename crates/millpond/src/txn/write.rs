@@ -159,8 +159,8 @@ fn build<'b>(
 /// Returns how many bytes besides its key a row needs that has no version yet and gets one, if the
 /// leaf lacks room for a version. A delete keeps the row's bytes, so it asks for no room itself.
 #[inline]
-fn room_for_version(leaf: Leaf<'_>, place: Result<u16, u16>) -> Option<usize> {
-    let row = leaf.row(place.ok()?);
+fn room_for_version(leaf: Leaf<'_>, found: Result<u16, u16>) -> Option<usize> {
+    let row = leaf.row(found.ok()?);
     let lacks_room = row.flags & SETTLED != 0 && leaf.free_bytes() < VERSION_BYTES;
     lacks_room.then(|| row_bytes(0, row.value.len()))
 }
@@ -302,9 +302,9 @@ impl RowWriter<'_> {
         self.room_for_undo()?;
         let stream = txn.stream_or_begin(self.rows.versions, self.rows.locks)?;
         loop {
-            let (page, place) = tree.leaf_write_cached(self.rows.store, guess, key, room)?;
+            let (page, found) = tree.leaf_write_cached(self.rows.store, guess, key, room)?;
             txn.leaf_cache.set(tree, key, page.page_no());
-            match self.judge_write(write, Leaf::new(&page), place)? {
+            match self.judge_write(write, Leaf::new(&page), found)? {
                 Judged::Conflict(conflict) => {
                     drop(page);
                     admission.leave();
@@ -314,12 +314,12 @@ impl RowWriter<'_> {
                 Judged::Nothing => return Ok(Wrote::Nothing),
                 Judged::Change { replaced } => {
                     if image.is_none()
-                        && let Some(needed) = room_for_version(Leaf::new(&page), place)
+                        && let Some(needed) = room_for_version(Leaf::new(&page), found)
                     {
                         room = key.len() + needed;
                         continue;
                     }
-                    if !self.apply_write(write, stream, page, place)? {
+                    if !self.apply_write(write, stream, page, found)? {
                         self.rows.store.log.await_credit()?;
                         continue;
                     }
@@ -330,19 +330,19 @@ impl RowWriter<'_> {
         }
     }
 
-    /// Judges the row at `place` of a leaf, and takes the lock that the change needs. REQUIRES: the
-    /// leaf is latched.
+    /// Judges the row that was `found` in a leaf, and takes the lock that the change needs.
+    /// REQUIRES: the leaf is latched.
     #[inline]
     fn judge_write(
         &self,
         write: &RowWrite<'_>,
         leaf: Leaf<'_>,
-        place: Result<u16, u16>,
+        found: Result<u16, u16>,
     ) -> Result<Judged<'_>> {
         let RowWrite { txn, tree, key, new, rules, .. } = *write;
         let owner = self.rows.owner(txn);
         let (mut present, mut own, mut conflict) = (false, false, None);
-        if let Ok(slot) = place {
+        if let Ok(slot) = found {
             let row = leaf.row(slot);
             let newest = row.version.txn;
             present = row.flags & DELETED == 0;
@@ -387,7 +387,7 @@ impl RowWriter<'_> {
         write: &RowWrite<'_>,
         stream: &Stream,
         page: PageWrite<'_>,
-        place: Result<u16, u16>,
+        found: Result<u16, u16>,
     ) -> Result<bool> {
         let RowWrite { tree, key, image, .. } = *write;
         let Some(mut mtr) = Mtr::try_begin(&self.rows.store.log, &self.rows.store.pool) else {
@@ -401,10 +401,10 @@ impl RowWriter<'_> {
         let version = undo.version();
         let held = mtr.add(page);
         let leaf = Leaf::new(mtr.page(held));
-        let plan = plan_row(image, place.ok().map(|slot| leaf.row(slot)));
+        let plan = plan_row(image, found.ok().map(|slot| leaf.row(slot)));
         let mut old_middle = SmallVec::new();
         let change = build(plan, image, &mut old_middle);
-        let (Ok(slot) | Err(slot)) = place;
+        let (Ok(slot) | Err(slot)) = found;
         let op = RowOp { slot, tree: tree.id, key, version, change };
         undo.append(&op);
         mtr.apply(held, &PageOp::Row(op));

@@ -7,7 +7,7 @@
 //!   16  payload
 //! ```
 
-use super::place::UndoFile;
+use super::location::UndoFile;
 use crate::error::{Error, Result};
 use base::aligned::AlignedBuf;
 use base::codec::Put;
@@ -38,7 +38,7 @@ pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Resu
         read(&mut batch)?;
     }
     if get_u32(&batch, 8)
-        != crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]) ^ place_crc(file.number, at)
+        != crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]) ^ location_crc(file.number, at)
     {
         return Err(damaged("fails its checksum"));
     }
@@ -50,13 +50,13 @@ pub(super) fn fill_batch_head(batch: &mut [u8], magic: u32, payload: usize, numb
     set_u32(batch, 0, magic);
     set_u32(batch, 4, payload as u32);
     let crc = crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]);
-    set_u32(batch, 8, crc ^ place_crc(number, at));
+    set_u32(batch, 8, crc ^ location_crc(number, at));
     crc
 }
 
-fn place_crc(number: u32, at: u64) -> u32 {
-    let mut place = Vec::with_capacity(12);
-    place.put_u32(number);
-    place.put_u64(at);
-    crc::crc32c(&place)
+fn location_crc(number: u32, at: u64) -> u32 {
+    let mut location = Vec::with_capacity(12);
+    location.put_u32(number);
+    location.put_u64(at);
+    crc::crc32c(&location)
 }

@@ -1,7 +1,7 @@
 //! The bytes of an undo stream, cut into chunks that are in memory or in files, and what is known
 //! of these bytes without reading them.
 
-use super::place::FilePlace;
+use super::location::FileLocation;
 use super::record::{UndoEntry, UndoRecord};
 use super::walk::{LeftToPurge, Rewinds};
 use crate::page::Damage;
@@ -46,7 +46,7 @@ pub(super) struct UndoChunk {
     /// Empty once its memory has been freed.
     pub(super) bytes: Vec<u8>,
     pub(super) len: u32,
-    pub(super) place: Option<FilePlace>,
+    pub(super) location: Option<FileLocation>,
 }
 
 impl Chunks {
@@ -114,12 +114,12 @@ impl Chunks {
     pub(super) fn push_closed(
         &mut self,
         bytes: Vec<u8>,
-        place: Option<FilePlace>,
+        location: Option<FileLocation>,
         memory: &AtomicU64,
     ) -> Result<(), Damage> {
         let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
         memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
-        self.chunks.push(UndoChunk { base: self.end, bytes, len, place });
+        self.chunks.push(UndoChunk { base: self.end, bytes, len, location });
         self.end += u64::from(len);
         self.closed = true;
         Ok(())
@@ -152,7 +152,7 @@ impl Chunks {
                 // The memory of the spare chunk, which is counted already, is replaced.
                 memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
             }
-            self.chunks.push(UndoChunk { base: self.end, bytes, len: 0, place: None });
+            self.chunks.push(UndoChunk { base: self.end, bytes, len: 0, location: None });
             self.closed = false;
         }
         self.chunks.last_mut().expect("just made")

@@ -6,7 +6,7 @@
 //! shared cache has dropped the piece meanwhile.
 
 use super::history_directory::{self, ToPurge};
-use super::place::{FilePlace, UndoPiece};
+use super::location::{FileLocation, UndoPiece};
 use super::record::UndoRecord;
 use crate::error::{Error, Result};
 use crate::page::Damage;
@@ -46,11 +46,11 @@ impl FetchedPiece {
             Some(rank) => history_directory::read_member(piece, rank)?,
             None => {
                 let mut bytes = vec![0; piece.len as usize];
-                piece.place.read(0, &mut bytes)?;
-                (bytes, piece.place.crc)
+                piece.location.read(0, &mut bytes)?;
+                (bytes, piece.location.crc)
             }
         };
-        let FilePlace { file, at, .. } = &piece.place;
+        let FileLocation { file, at, .. } = &piece.location;
         if crc::crc32c(&bytes) != crc {
             let what = format!("the undo of {:?} at offset {at} fails its checksum", piece.owner);
             return Err(Error::corrupt(&file.path, what));
@@ -59,7 +59,7 @@ impl FetchedPiece {
     }
 
     fn is(&self, piece: &UndoPiece) -> bool {
-        let FilePlace { file, at, .. } = &piece.place;
+        let FileLocation { file, at, .. } = &piece.location;
         self.file == file.number && self.at == *at && self.owner == piece.owner
     }
 }

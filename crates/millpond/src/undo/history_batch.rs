@@ -1,14 +1,14 @@
 //! History batches: the undo of many committed transactions, in one batch of an undo file.
 //!
 //! The magic of such a [batch](super::batch) is "USEG", and its payload begins with a
-//! [directory](super::history_directory). Memory keeps the place of the batch, the set of its ids
-//! (about two bits each), and its least and greatest commit LSN. **No snapshot lies between these
-//! two.** So a reader that asks for the commit LSN of a member may be given the least one: every
-//! snapshot compares with it as with the true one.
+//! [directory](super::history_directory). Memory keeps the location of the batch, the set of its
+//! ids (about two bits each), and its least and greatest commit LSN. **No snapshot lies between
+//! these two.** So a reader that asks for the commit LSN of a member may be given the least one:
+//! every snapshot compares with it as with the true one.
 
 use super::batch::{BATCH_HEAD, BLOCK, fill_batch_head, read_batch};
 use super::history_directory::{self, Directory, ToPurge, directory_bytes, put_entry};
-use super::place::{FilePlace, MemberRank, UndoFile, UndoPiece};
+use super::location::{FileLocation, MemberRank, UndoFile, UndoPiece};
 use super::stream::Stream;
 use crate::checkpoint::list::ListedBatches;
 use crate::error::{Error, Result};
@@ -97,9 +97,9 @@ impl HistoryBatch {
 
     /// Returns the piece to fetch to read the whole batch.
     pub(crate) fn piece(&self) -> UndoPiece {
-        let place =
-            FilePlace { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
-        UndoPiece { owner: TxnId::NONE, base: 0, len: self.len, place, member: None }
+        let location =
+            FileLocation { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
+        UndoPiece { owner: TxnId::NONE, base: 0, len: self.len, location, member: None }
     }
 
     /// Returns the piece to fetch to read the undo of `txn`. REQUIRES: the batch has it.

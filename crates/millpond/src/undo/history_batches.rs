@@ -2,7 +2,7 @@
 //! transaction, and which batches are due for purge.
 
 use super::history_batch::{HistoryBatch, HistoryBatchRange};
-use super::place::UndoPiece;
+use super::location::UndoPiece;
 use super::record::UndoRecord;
 use super::shortcuts::{ShortcutEnd, Shortcuts};
 use crate::checkpoint::list::ListedBatches;

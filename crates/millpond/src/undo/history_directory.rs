@@ -8,7 +8,7 @@
 //! ```
 //! `end` is where a transaction's bytes end within `bytes`, and the checksum is that of its bytes.
 
-use super::place::{MemberRank, UndoPiece};
+use super::location::{MemberRank, UndoPiece};
 use crate::error::{Error, Result};
 use crate::page::Damage;
 use base::TxnId;
@@ -64,16 +64,16 @@ impl<'a> Directory<'a> {
 
 /// Reads the stream of one member of a history batch, and its checksum.
 pub(super) fn read_member(piece: &UndoPiece, rank: MemberRank) -> Result<(Vec<u8>, u32)> {
-    let place = &piece.place;
+    let location = &piece.location;
     let damaged = || {
-        let what = format!("the history batch at offset {} lacks {:?}", place.at, piece.owner);
-        Error::corrupt(&place.file.path, what)
+        let what = format!("the history batch at offset {} lacks {:?}", location.at, piece.owner);
+        Error::corrupt(&location.file.path, what)
     };
     // The entry before it says where its bytes begin.
     let first = rank.before.saturating_sub(1);
     let mut entries = [0; 2 * ENTRY];
     let entries = &mut entries[..(rank.before - first + 1) as usize * ENTRY];
-    place.read(4 + u64::from(first) * ENTRY as u64, entries)?;
+    location.read(4 + u64::from(first) * ENTRY as u64, entries)?;
     let mut r = Reader::new(entries);
     let mut entry = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u8()?, r.u32()?, r.u32()?));
     let mut from = 0;
@@ -85,7 +85,7 @@ pub(super) fn read_member(piece: &UndoPiece, rank: MemberRank) -> Result<(Vec<u8
         return Err(damaged());
     }
     let mut bytes = vec![0; (end - from) as usize];
-    place.read(4 + u64::from(rank.of) * ENTRY as u64 + u64::from(from), &mut bytes)?;
+    location.read(4 + u64::from(rank.of) * ENTRY as u64 + u64::from(from), &mut bytes)?;
     Ok((bytes, crc))
 }
 

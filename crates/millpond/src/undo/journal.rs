@@ -19,7 +19,7 @@
 
 use super::batch::{BATCH_HEAD, BLOCK, fill_batch_head, read_batch};
 use super::history_batch::{self, BatchMember, HistoryBatch, HistoryBatchRange};
-use super::place::{FilePlace, UndoFile};
+use super::location::{FileLocation, UndoFile};
 use super::stream::ChunkCopy;
 use super::streams::Streams;
 use crate::ballast::Ballast;
@@ -275,20 +275,20 @@ impl Journal {
 
     /// Writes the chunks. Returns where each of them is. They can be read at once, and are durable
     /// after a [`Journal::sync`]. If the disk is full nothing changes; any other failure poisons.
-    pub(crate) fn append(&mut self, chunks: &[ChunkCopy]) -> Result<Vec<FilePlace>> {
+    pub(crate) fn append(&mut self, chunks: &[ChunkCopy]) -> Result<Vec<FileLocation>> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let (file, at) = self.place_for_batch(FileContent::Chunks)?;
+        let (file, at) = self.room_for_batch(FileContent::Chunks)?;
         let batch = encode_batch(chunks, file.number, at);
         self.write(&file, &batch, at)?;
         let mut from = at + BATCH_HEAD as u64;
-        let place = |chunk: &ChunkCopy| {
+        let location = |chunk: &ChunkCopy| {
             let at = from + CHUNK_HEAD as u64;
             from = at + chunk.bytes.len() as u64;
-            FilePlace { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
+            FileLocation { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
         };
-        Ok(chunks.iter().map(place).collect())
+        Ok(chunks.iter().map(location).collect())
     }
 
     /// Writes one history batch for each of `groups`. No group may be empty; the order in a group
@@ -298,7 +298,7 @@ impl Journal {
         &mut self,
         groups: impl Iterator<Item = &'a mut [BatchMember]>,
     ) -> Result<Vec<HistoryBatch>> {
-        let (file, start) = self.place_for_batch(FileContent::HistoryBatches)?;
+        let (file, start) = self.room_for_batch(FileContent::HistoryBatches)?;
         let mut bytes = self.take_buffer();
         let mut batches = Vec::new();
         for members in groups {
@@ -310,7 +310,7 @@ impl Journal {
     }
 
     /// Returns the file for batches of this content, and where the next batch goes.
-    fn place_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
+    fn room_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
         let current = self.current[content as usize].and_then(|number| self.files.get(&number));
         let number = match current.filter(|kept| kept.len < self.file_bytes) {
             Some(kept) => kept.file.number,
@@ -320,7 +320,7 @@ impl Journal {
         Ok((Arc::clone(&kept.file), kept.len))
     }
 
-    /// Writes the batch for which [`Journal::place_for_batch`] has found the place.
+    /// Writes the batch for which [`Journal::room_for_batch`] has found the location.
     fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
             planted(Bug::ForgottenEarly) && self.current[FileContent::Chunks as usize] == Some(file.number);
@@ -508,7 +508,7 @@ fn restore(
         while !r.is_empty() {
             let mut head = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u40()?, r.u32()?));
             let (txn, from, count) = head().map_err(|_| damaged("it is malformed"))?;
-            let place = at + (BATCH_HEAD + r.taken()) as u64;
+            let start = at + (BATCH_HEAD + r.taken()) as u64;
             let bytes = r.bytes(count as usize).map_err(|_| damaged("it is malformed"))?;
             let Some(&hardened) = wanted.get(&txn) else { continue };
             let stream = streams.get(txn).unwrap_or_else(|| streams.begin(txn));
@@ -521,9 +521,9 @@ fn restore(
                 continue;
             }
             let bytes = &bytes[(end - from) as usize..(to - from) as usize];
-            let at = place + (end - from);
-            let place = FilePlace { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
-            stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
+            let at = start + (end - from);
+            let location = FileLocation { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
+            stream.restore(bytes, location).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
             if streams.bytes() > memory {
                 stream.forget(u64::MAX);
             }

@@ -19,7 +19,7 @@ pub(crate) mod history_batch;
 pub(crate) mod history_batches;
 mod history_directory;
 pub(crate) mod journal;
-mod place;
+mod location;
 pub(crate) mod record;
 mod shortcuts;
 pub(crate) mod spares;
@@ -35,7 +35,7 @@ pub(crate) use history_batch::{
 };
 pub(crate) use history_batches::HistoryBatches;
 pub(crate) use history_directory::ToPurge;
-pub(crate) use place::UndoPiece;
+pub(crate) use location::UndoPiece;
 pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};
 pub(crate) use shortcuts::ShortcutEnd;
 pub(crate) use stream::{ChunkCopy, Stream, UndoPosition};

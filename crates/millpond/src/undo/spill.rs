@@ -16,10 +16,10 @@ pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk
         owners.resize(owners.len() + chunks.len(), stream);
         flat.extend(chunks);
     }
-    let places = journal.append(&flat)?;
+    let locations = journal.append(&flat)?;
     let mut written = 0;
-    for ((stream, chunk), place) in owners.into_iter().zip(&flat).zip(places) {
-        stream.placed(chunk.from, place);
+    for ((stream, chunk), location) in owners.into_iter().zip(&flat).zip(locations) {
+        stream.set_location(chunk.from, location);
         written += chunk.bytes.len() as u64;
     }
     Ok(written)

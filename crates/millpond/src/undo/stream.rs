@@ -14,7 +14,7 @@
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
 use super::fetch::{HeldPiece, PAST_END, UndoAccess};
-use super::place::{FilePlace, UndoPiece};
+use super::location::{FileLocation, UndoPiece};
 use super::record::{UndoEntry, UndoRecord};
 use super::walk::PurgeWalk;
 use crate::error::Error;
@@ -188,12 +188,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends hardened bytes, which are at `place`, as a chunk of their own.
-    pub(crate) fn restore(&self, bytes: &[u8], place: FilePlace) -> Result<(), Damage> {
+    /// Appends hardened bytes, which are at `location`, as a chunk of their own.
+    pub(crate) fn restore(&self, bytes: &[u8], location: FileLocation) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
         mu.note_records(self.owner, bytes, &self.memory)?;
-        mu.push_closed(bytes.to_vec(), Some(place), &self.memory)?;
+        mu.push_closed(bytes.to_vec(), Some(location), &self.memory)?;
         mu.placed += 1;
         Ok(())
     }
@@ -218,12 +218,12 @@ impl Stream {
         out
     }
 
-    /// Stores that the chunk at offset `from`, the first that was in no file, is now at `place`.
-    pub(crate) fn placed(&self, from: u64, place: FilePlace) {
+    /// Stores that the chunk at offset `from`, the first that was in no file, is now at `location`.
+    pub(crate) fn set_location(&self, from: u64, location: FileLocation) {
         let mut mu = self.mu.lock();
         let next = mu.placed;
         base::check!(mu.chunks[next].base == from, "undo of {} is written to files out of order", self.owner);
-        mu.chunks[next].place = Some(place);
+        mu.chunks[next].location = Some(location);
         mu.placed += 1;
     }
 
@@ -280,7 +280,7 @@ impl Stream {
     pub(crate) fn files(&self, out: &mut Vec<u32>) {
         let mu = self.mu.lock();
         for chunk in &mu.chunks[..mu.placed] {
-            let number = chunk.place.as_ref().expect("a placed chunk has a place").file();
+            let number = chunk.location.as_ref().expect("a chunk in a file has a location").file();
             if out.last() != Some(&number) {
                 out.push(number);
             }
@@ -349,9 +349,9 @@ impl Stream {
         let index = mu.chunk_of(at);
         let chunk = &mu.chunks[index];
         if index < mu.forgotten {
-            let place = chunk.place.clone().expect("a chunk that is not in memory has a place");
+            let location = chunk.location.clone().expect("a chunk that is not in memory has a location");
             let piece =
-                UndoPiece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
+                UndoPiece { owner: self.owner, base: chunk.base, len: chunk.len, location, member: None };
             drop(mu);
             return held.record(piece, at, look);
         }
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(whole.len() as u64, s.end());
         for hardened in [0, starts[1], starts[77], s.end()] {
             let again = stream();
-            again.restore(&whole[..hardened as usize], FilePlace::nowhere()).unwrap();
+            again.restore(&whole[..hardened as usize], FileLocation::nowhere()).unwrap();
             for (i, &at) in starts.iter().enumerate() {
                 again.replay(at, UndoEntry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
             }
@@ -518,7 +518,7 @@ mod tests {
             assert!(bytes == whole, "hardened up to {hardened}");
         }
         assert!(stream().replay(5, UndoEntry::Insert { tree: TREE, key: b"" }).is_err());
-        assert!(stream().restore(&whole[1..], FilePlace::nowhere()).is_err());
+        assert!(stream().restore(&whole[1..], FileLocation::nowhere()).is_err());
     }
 
     #[test]
@@ -528,7 +528,7 @@ mod tests {
         assert!(s.unplaced(false, usize::MAX).is_empty() && s.idle_bytes(false) == 0);
         let chunks = s.unplaced(true, usize::MAX);
         assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, s.end()));
-        s.placed(0, FilePlace::nowhere());
+        s.set_location(0, FileLocation::nowhere());
         let at = insert(&s, b"b");
         assert_eq!((s.in_files(), s.idle_bytes(true) > s.idle_bytes(false)), (at, true));
         s.forget(u64::MAX);

@@ -80,7 +80,7 @@ fn blocks_of_an_earlier_epoch_do_not_count() {
     let unsynced = UnsyncedBlocks::read(&vfs, dir.path(), SHAPE.db_id, 2).unwrap();
     assert_eq!(found(&dir.segments(), Some(&unsynced), &epochs).0, [1, 3]);
     let other = UnsyncedBlocks::read(&vfs, dir.path(), SHAPE.db_id + 1, 1).unwrap();
-    assert!(other.places.is_empty(), "of another database");
+    assert!(other.offsets.is_empty(), "of another database");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_torn_block_of_the_file_harms_nothing_below_the_end_of_the_segments() {
     log.outlive(commit(&log, 2, 100), SyncReason::Commit).unwrap();
     drop(log);
     let mut unsynced = UnsyncedBlocks::read(&vfs, dir.path(), SHAPE.db_id, 1).unwrap();
-    let at = unsynced.places[&0];
+    let at = unsynced.offsets[&0];
     unsynced.bytes[at + 512..at + 1024].fill(7);
     let segments = dir.segments();
     let (commits, end, from) = found(&segments, Some(&unsynced), &[FIRST]);

@@ -52,9 +52,9 @@ fn harden(journal: &mut Journal, streams: &[&Stream]) -> Vec<(u32, u64)> {
     let mut numbers = Vec::new();
     for stream in streams {
         let chunks = stream.unplaced(true, usize::MAX);
-        let places = journal.append(&chunks).unwrap();
-        for (chunk, place) in chunks.iter().zip(places) {
-            stream.placed(chunk.from, place);
+        let locations = journal.append(&chunks).unwrap();
+        for (chunk, location) in chunks.iter().zip(locations) {
+            stream.set_location(chunk.from, location);
         }
         stream.files(&mut numbers);
     }
@@ -338,7 +338,7 @@ fn foreign_files_are_left_alone_and_the_last_number_is_an_error() {
     assert!(error.contains("/undo/4294967295") && error.contains("no number is left"), "{error}");
 }
 
-/// A list says where history batches are. An impossible place is an error, not an overflow.
+/// A list says where history batches are. An impossible location is an error, not an overflow.
 #[test]
 fn listed_batches_at_an_impossible_place_are_an_error() {
     let disk = MemDisk::default();

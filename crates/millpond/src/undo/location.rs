@@ -16,7 +16,7 @@ pub(crate) struct UndoFile {
 
 /// Where a piece of undo is in the undo files.
 #[derive(Clone, Debug)]
-pub(crate) struct FilePlace {
+pub(crate) struct FileLocation {
     pub(super) file: Arc<UndoFile>,
     /// Offset in the file, bytes.
     pub(super) at: u64,
@@ -24,25 +24,25 @@ pub(crate) struct FilePlace {
     pub(super) crc: u32,
 }
 
-impl FilePlace {
+impl FileLocation {
     /// Returns the number of the file.
     pub(crate) fn file(&self) -> u32 {
         self.file.number
     }
 
-    /// Fills `bytes` from offset `from` after the place.
+    /// Fills `bytes` from offset `from` after the location.
     pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result {
         self.file.file.read_at(bytes, self.at + from).map_err(|e| Error::io("read", &self.file.path, e))
     }
 
-    /// A place for tests that never read it.
+    /// A location for tests that never read it.
     #[cfg(test)]
-    pub(super) fn nowhere() -> FilePlace {
+    pub(super) fn nowhere() -> FileLocation {
         let vfs = vfs::mem::MemDisk::default().vfs(1);
         let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: false, read_only: false };
         let path = PathBuf::from("/nowhere");
         let file = vfs.disk.open(&path, mode).expect("an empty disk");
-        FilePlace { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
+        FileLocation { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
     }
 }
 
@@ -55,8 +55,8 @@ pub(crate) struct UndoPiece {
     pub(super) base: u64,
     /// Its length in bytes. For a member of a history batch: the length of the batch.
     pub(super) len: u32,
-    pub(super) place: FilePlace,
-    /// If set, the piece is the whole stream of this member of the history batch at `place`.
+    pub(super) location: FileLocation,
+    /// If set, the piece is the whole stream of this member of the history batch at `location`.
     pub(super) member: Option<MemberRank>,
 }
 

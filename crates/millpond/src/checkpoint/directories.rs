@@ -18,11 +18,11 @@ const ENTRY_BYTES: usize = 512;
 /// The longest path that an entry holds.
 pub(crate) const PATH_BYTES_MAX: usize = 500;
 /// Bytes of all entries.
-pub(super) const PLACES_BYTES: usize = 4 * ENTRY_BYTES;
+pub(super) const DIRS_BYTES: usize = 4 * ENTRY_BYTES;
 
 /// The directories of the log, or of the doublewrite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PurposeDirs {
     /// Where files are made. `None`: it was never moved, so an option or the default says where it
     /// is.
     pub(crate) now: Option<PathBuf>,
@@ -30,14 +30,14 @@ pub(crate) struct Place {
     pub(crate) before: Option<PathBuf>,
 }
 
-/// All places.
+/// The directories that a root records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub(crate) redo: Place,
-    pub(crate) doublewrite: Place,
+pub(crate) struct RootDirs {
+    pub(crate) redo: PurposeDirs,
+    pub(crate) doublewrite: PurposeDirs,
 }
 
-impl Places {
+impl RootDirs {
     pub(super) fn encode(&self, out: &mut [u8]) {
         let all = [&self.redo.now, &self.redo.before, &self.doublewrite.now, &self.doublewrite.before];
         for (path, entry) in all.into_iter().zip(out.chunks_exact_mut(ENTRY_BYTES)) {
@@ -47,18 +47,18 @@ impl Places {
         }
     }
 
-    /// `None` if this is no set of places.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Places> {
+    /// `None` if these are no entries.
+    pub(super) fn decode(bytes: &[u8]) -> Option<RootDirs> {
         let mut paths = bytes.chunks_exact(ENTRY_BYTES).map(|entry| {
             let len = usize::from(get_u16(entry, 0));
             let text = std::str::from_utf8(entry.get(2..2 + len)?).ok()?;
             (len <= PATH_BYTES_MAX).then(|| Some(text).filter(|text| !text.is_empty()).map(PathBuf::from))
         });
-        let mut place = || Some(Place { now: paths.next()??, before: paths.next()?? });
-        let places = Places { redo: place()?, doublewrite: place()? };
+        let mut both = || Some(PurposeDirs { now: paths.next()??, before: paths.next()?? });
+        let dirs = RootDirs { redo: both()?, doublewrite: both()? };
         // Only a move leaves a directory of before.
-        let sound = |place: &Place| place.now.is_some() || place.before.is_none();
-        (sound(&places.redo) && sound(&places.doublewrite)).then_some(places)
+        let sound = |dirs: &PurposeDirs| dirs.now.is_some() || dirs.before.is_none();
+        (sound(&dirs.redo) && sound(&dirs.doublewrite)).then_some(dirs)
     }
 }
 
@@ -94,15 +94,15 @@ pub(crate) fn recorded(dir: &Path, path: &Path) -> Result<PathBuf> {
 /// where the option says, and the root does not name that directory.
 pub(crate) fn choose(
     dir: &Path,
-    place: &Place,
+    dirs: &PurposeDirs,
     option: Option<&Path>,
     default: &str,
     holds: impl Fn(&Path) -> Result<bool>,
 ) -> Result<(PathBuf, Option<PathBuf>)> {
-    let Some(now) = &place.now else {
+    let Some(now) = &dirs.now else {
         return Ok((option.map_or_else(|| dir.join(default), Path::to_owned), None));
     };
-    let (now, before) = (dir.join(now), place.before.as_ref().map(|before| dir.join(before)));
+    let (now, before) = (dir.join(now), dirs.before.as_ref().map(|before| dir.join(before)));
     if let Some(option) = option
         && option != now
         && Some(option) != before.as_deref()
@@ -119,9 +119,9 @@ mod tests {
     use expect_test::expect;
     use std::fmt::Write;
 
-    fn place(now: &str, before: &str) -> Place {
+    fn dirs(now: &str, before: &str) -> PurposeDirs {
         let path = |text: &str| Some(text).filter(|text| !text.is_empty()).map(PathBuf::from);
-        Place { now: path(now), before: path(before) }
+        PurposeDirs { now: path(now), before: path(before) }
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
                 let held = |path: &Path| Ok(path == Path::new("/hand"));
                 let option_path = option.map(Path::new);
                 let (is, was) =
-                    choose(Path::new("/db"), &place(now, before), option_path, "redo", held).unwrap();
+                    choose(Path::new("/db"), &dirs(now, before), option_path, "redo", held).unwrap();
                 let was = was.map_or_else(String::new, |was| format!(" and {}", was.display()));
                 let told = option.unwrap_or("-");
                 writeln!(out, "root {now:5}{before:5} option {told:9} {}{was}", is.display()).unwrap();
@@ -186,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_back_and_nonsense_is_not() {
-        let places = Places { redo: place("/fast/log", "redo"), doublewrite: place("areas", "") };
-        let mut bytes = [0; PLACES_BYTES];
-        places.encode(&mut bytes);
-        assert_eq!(Places::decode(&bytes), Some(places));
-        assert_eq!(Places::decode(&[0; PLACES_BYTES]), Some(Places::default()));
+    fn directories_are_read_back_and_nonsense_is_not() {
+        let dirs = RootDirs { redo: dirs("/fast/log", "redo"), doublewrite: dirs("areas", "") };
+        let mut bytes = [0; DIRS_BYTES];
+        dirs.encode(&mut bytes);
+        assert_eq!(RootDirs::decode(&bytes), Some(dirs));
+        assert_eq!(RootDirs::decode(&[0; DIRS_BYTES]), Some(RootDirs::default()));
         for (at, byte) in [(2, 0xff), (1, 0x02), (0, 0), (1, 0xff)] {
             let mut bytes = bytes;
             bytes[at] = byte;
-            assert_eq!(Places::decode(&bytes), None, "byte {at} is {byte}");
+            assert_eq!(RootDirs::decode(&bytes), None, "byte {at} is {byte}");
         }
     }
 }

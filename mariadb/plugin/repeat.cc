@@ -38,13 +38,13 @@ std::atomic<uint64_t> generation{0};
 // A bookmark is durable that was made since then.
 std::atomic<bool> armed{false};
 
-int note_mark(void *to, millpond_bytes mark) {
-  static_cast<std::string *>(to)->assign(reinterpret_cast<const char *>(mark.ptr), mark.len);
+int note_bookmark(void *to, millpond_bytes bookmark) {
+  static_cast<std::string *>(to)->assign(reinterpret_cast<const char *>(bookmark.ptr), bookmark.len);
   return 0;
 }
 
-bool set_mark(const std::string &mark, uint how = MILLPOND_DURABILITY_SYNC) {
-  if (millpond_set_bookmark(database, bytes_of(mark.data(), mark.size()), how, 0, 0) == MILLPOND_RC_OK) return true;
+bool set_mark(const std::string &bookmark, uint how = MILLPOND_DURABILITY_SYNC) {
+  if (millpond_set_bookmark(database, bytes_of(bookmark.data(), bookmark.size()), how, 0, 0) == MILLPOND_RC_OK) return true;
   sql_print_error("Millpond: the place in the binary log is not noted: %s", millpond_error_text());
   return false;
 }
@@ -124,12 +124,12 @@ class Repeater {
       return false;
     }
     reached.decided = left.decided;
-    const std::string mark = reached.encoded();
+    const std::string bookmark = reached.encoded();
     if (!run("BEGIN")) return false;
     for (const BinlogTransaction::Step &step : transaction.steps) {
       if (!apply(step)) return false;
     }
-    mark_of_commit = &mark;
+    mark_of_commit = &bookmark;
     const bool ok = run("COMMIT");
     mark_of_commit = nullptr;
     repeated_ += ok;
@@ -208,15 +208,15 @@ bool note_begin() {
 }  // namespace
 
 bool can_repeat_binlog() {
-  std::string mark;
+  std::string bookmark;
   left = BinlogPosition();
   has_left = false;
   armed.store(false);
-  if (millpond_bookmark(database, note_mark, &mark) != MILLPOND_RC_OK) return true;
-  has_left = BinlogPosition::decode(mark, &left);
+  if (millpond_bookmark(database, note_bookmark, &bookmark) != MILLPOND_RC_OK) return true;
+  has_left = BinlogPosition::decode(bookmark, &left);
   // At rest nothing is missing, and the server may have removed the file.
   if (has_left && left.at_rest) has_left = false;
-  if (mark.empty() || (!has_left && left.at_rest)) return true;
+  if (bookmark.empty() || (!has_left && left.at_rest)) return true;
   if (!settings::recover_from_binlog()) {
     sql_print_warning("Millpond: the last run did not end, and what of its last transactions the binary log alone has "
                       "is left out: millpond_recover_from_binlog is OFF");
@@ -322,8 +322,8 @@ InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves) {
     } else {
       done = InLog::MOVED;
     }
-    const std::string mark = reached.encoded();
-    rc = millpond_txn_commit_ordered_at(txn, bytes_of(mark.data(), mark.size()));
+    const std::string bookmark = reached.encoded();
+    rc = millpond_txn_commit_ordered_at(txn, bytes_of(bookmark.data(), bookmark.size()));
     present = std::move(reached);
     has_present = true;
   } else {

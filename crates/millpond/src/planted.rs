@@ -134,7 +134,7 @@ pub enum Bug {
     /// Admission counts segments below the checkpoint, which are not recycled yet, as room.
     FilesBelowCounted,
     /// Segments are removed before admission knows that there will be fewer.
-    ShrunkBeforeMarks,
+    ShrunkBeforeLimits,
     /// A caller gets a page that lacks redo, because replay has not come to it.
     IncompleteUnseen,
     /// A page that a caller has completed by redo is not dirty, so replay and the checkpoint pass
@@ -237,7 +237,7 @@ impl Bug {
         Bug::CounterUnlisted,
         Bug::FreedPagesNamed,
         Bug::FilesBelowCounted,
-        Bug::ShrunkBeforeMarks,
+        Bug::ShrunkBeforeLimits,
         Bug::IncompleteUnseen,
         Bug::RedoNotDirty,
         Bug::DirtyListOrder,

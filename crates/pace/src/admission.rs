@@ -1,14 +1,14 @@
 //! Admission: how long a row operation is delayed when the device is too slow for the writers
 //! (Fl6).
 //!
-//! Let x be the position of the checkpoint age between the soft mark (0) and the hard mark (1), and
-//! C the rate at which cleaning advances the checkpoint. New redo is admitted at the rate
+//! Let x be the position of the checkpoint age between the soft limit (0) and the hard limit (1),
+//! and C the rate at which cleaning advances the checkpoint. New redo is admitted at the rate
 //!
 //! ```text
 //! R(x) = C * (1 - x) / x
 //! ```
-//! Just above the soft mark there is practically no limit. Halfway it equals C, so under any load
-//! the age comes to rest there. Towards the hard mark it falls to 0, so the age approaches the
+//! Just above the soft limit there is practically no limit. Halfway it equals C, so under any load
+//! the age comes to rest there. Towards the hard limit it falls to 0, so the age approaches the
 //! limit but does not reach it, even if the device stops for ever. If the estimate of C is wrong by
 //! a factor k, the age comes to rest at k / (k + 1) instead of a half: still below 1.
 //!
@@ -39,14 +39,14 @@ pub struct AdmissionView {
 }
 
 /// Returns the price of an operation with `redo_bytes` bytes of redo, in nanoseconds. It is 0 up to
-/// the soft mark.
+/// the soft limit.
 #[must_use]
 pub fn price_ns(view: &AdmissionView, redo_bytes: u64) -> u64 {
     if view.age <= view.soft {
         return 0;
     }
     let room = view.hard.saturating_sub(view.soft).max(1) as f64;
-    // The price stays finite at the hard mark and above it. There `must_wait` stops the operation.
+    // The price stays finite at the hard limit and above it. There `must_wait` stops the operation.
     let x = ((view.age - view.soft) as f64 / room).min(0.9999);
     let clean = view.clean_bytes_per_s.max(ADMISSION_CLEAN_BYTES_PER_S_MIN);
     (redo_bytes as f64 * 1e9 * x / (clean * (1.0 - x))).min(ADMISSION_PRICE_NS_MAX) as u64
@@ -103,7 +103,7 @@ pub enum AdmissionDecision {
 ///
 /// An operation waits until the time that the operations before it have paid for is over. Its own
 /// price is added for the next one. So the rate is the same for any number of threads. Unused time
-/// is not saved up. Below the soft mark there is no price.
+/// is not saved up. Below the soft limit there is no price.
 #[must_use]
 pub fn admit(next_ns: u64, now_us: u64, price_ns: u64) -> AdmissionDecision {
     let now_ns = now_us.saturating_mul(1000);
@@ -189,7 +189,7 @@ mod tests {
             admit(1_000_090_000, 1_000_000, 20_000),
             AdmissionDecision::Admitted { delay_us: 0, next_ns: 1_000_110_000 }
         );
-        // Below the soft mark nothing is owed.
+        // Below the soft limit nothing is owed.
         assert_eq!(
             admit(1_040_000_000, 1_000_000, 0),
             AdmissionDecision::Admitted { delay_us: 0, next_ns: 1_040_000_000 }

@@ -3,10 +3,10 @@
 //! whole seconds.
 
 use crate::admission::{AdmissionDecision, AdmissionView, admit, clean_rate, must_wait, price_ns};
+use crate::age_limits::{AgeLimits, age_limits};
 use crate::constants::{ADMISSION_DELAY_US_MAX, BUDGET_US_PER_S};
 use crate::governor::{CleanerSample, DirtyBucket, Governor};
 use crate::smoothed_rate::SmoothedRate;
-use crate::thresholds::{Thresholds, thresholds};
 use base::prng::Prng;
 use expect_test::{Expect, expect};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ const BUCKETS: u64 = 64;
 
 struct World {
     now_us: u64,
-    limits: Thresholds,
+    limits: AgeLimits,
     end_lsn: u64,
     checkpoint_lsn: u64,
     /// First-dirty LSN of each page; 0 while clean.
@@ -64,7 +64,7 @@ impl World {
     fn new(capacity_mib: u64, pages: usize, device_ios_per_s: f64, threads: u64) -> Self {
         World {
             now_us: 0,
-            limits: thresholds(capacity_mib * MIB, threads),
+            limits: age_limits(capacity_mib * MIB, threads),
             end_lsn: MIB,
             checkpoint_lsn: MIB,
             first_dirty: vec![0; pages],
@@ -192,7 +192,7 @@ impl World {
             end_lsn: self.end_lsn,
             checkpoint_lsn: self.checkpoint_lsn,
             redo_bytes_per_s: self.redo_rate.per_second(),
-            thresholds: self.limits,
+            limits: self.limits,
             first_dirty: &buckets,
             frames: self.first_dirty.len() as u64 * 2,
             free_frames: 1000,
@@ -257,7 +257,7 @@ impl World {
 }
 
 /// Runs a script of lines `seconds demand=ROWS_PER_S device=IOS_PER_S` and prints each second. In
-/// each script no writer may reach the hard mark. Returns the row changes of each second.
+/// each script no writer may reach the hard limit. Returns the row changes of each second.
 fn check(world: &mut World, script: &str, expected: &Expect) -> Vec<u64> {
     let mut rows = Vec::new();
     let mut out = String::from("  s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages\n");
@@ -330,7 +330,7 @@ fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
 }
 
 /// The device falls to a tenth of its speed and then stops for three seconds. Writers slow down,
-/// but none reaches the hard mark.
+/// but none reaches the hard limit.
 #[test]
 fn a_device_that_slows_and_stops() {
     check(
@@ -448,7 +448,7 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
                 end_lsn: 1090 * MIB,
                 checkpoint_lsn: 1000 * MIB,
                 redo_bytes_per_s: 2e8,
-                thresholds: thresholds(96 * MIB, 16),
+                limits: age_limits(96 * MIB, 16),
                 first_dirty: &first_dirty,
                 frames: 65_536,
                 free_frames: free.max(0.0) as u64,

@@ -41,7 +41,7 @@ pub(crate) const CLEANING_BEND_PART: f64 = 16.0;
 /// Slices of the log's capacity by which dirty pages are counted for the governor. All pages of a
 /// slice have the deadline of its middle.
 pub const CLEANING_AGE_SLICES: u64 = 64;
-// The target is more than two fifths of the capacity (`thresholds`).
+// The target is more than two fifths of the capacity (`age_limits`).
 const CLEANING_AGE_SLICES_OF_TARGET: f64 = CLEANING_AGE_SLICES as f64 * 2.0 / 5.0;
 const _: () =
     assert!(CLEANING_AGE_SLICES_OF_TARGET > CLEANING_BEND_PART, "a slice is less than what is bent");
@@ -130,15 +130,15 @@ pub(crate) const FREE_FRAMES_A_THREAD: u64 = 4;
 /// The reserve is at most this part of the pool: it is memory that caches nothing.
 pub(crate) const FREE_FRAMES_POOL_PART: u64 = 8;
 
-// Admission: the marks on the scale of the checkpoint age, and how long operations wait (Fl6).
+// Admission: the limits on the scale of the checkpoint age, and how long operations wait (Fl6).
 
 /// The most redo that one mini-transaction writes, bytes (Pa6).
 pub const MTR_REDO_BYTES_MAX: u64 = 64 << 10;
 /// The most mini-transactions that one thread may still run after its operation was admitted: the
 /// row change, two splits, a separator.
 pub(crate) const ADMISSION_MTRS_A_THREAD: u64 = 4;
-/// The least room between the soft mark and the hard one, unless that is more than a quarter of the
-/// log, bytes: what writers may write while a batch of pages is on its way (decision 0174).
+/// The least room between the soft limit and the hard one, unless that is more than a quarter of
+/// the log, bytes: what writers may write while a batch of pages is on its way (decision 0174).
 pub(crate) const ADMISSION_SOFT_ROOM_BYTES: u64 = 2 << 20;
 
 /// The least rate of cleaning that is used, bytes of redo a second: a short stop of the device must
@@ -162,17 +162,17 @@ const _: () = assert!(
 pub(crate) const ADMISSION_BELIEVED_US: u64 = 100_000;
 const _: () =
     assert!(ADMISSION_BELIEVED_US >= CLEANING_STEP_US_MAX, "a cleaner in its longest sleep is believed");
-/// The cleaner is woken if it has not set the marks for this long, microseconds.
+/// The cleaner is woken if it has not set the limits for this long, microseconds.
 pub const ADMISSION_SILENCE_US: u64 = 1_000;
 const _: () = assert!(ADMISSION_SILENCE_US < CLEANING_STEP_US_MIN, "else its next step comes first");
 
-/// Redo of rollback and purge that is admitted at once above their delay mark, bytes.
+/// Redo of rollback and purge that is admitted at once above their delay limit, bytes.
 pub const UNDO_SLICE_BYTES: u64 = 64 << 10;
 const _: () = assert!(
     4 * UNDO_SLICE_BYTES <= ADMISSION_SOFT_ROOM_BYTES,
-    "it fits between the delay mark and the hard one: a quarter of the room"
+    "it fits between the delay limit and the hard one: a quarter of the room"
 );
-/// All slices together log this part of what is cleaned. Writers log a third at the delay mark, so
+/// All slices together log this part of what is cleaned. Writers log a third at the delay limit, so
 /// the age falls.
 pub(crate) const UNDO_CLEAN_PART: f64 = 4.0;
 const _: () = assert!(1.0 / UNDO_CLEAN_PART + 1.0 / 3.0 < 1.0);

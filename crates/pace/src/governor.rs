@@ -20,6 +20,7 @@
 //!
 //! The I/Os come from one budget, in which the supply of free frames has a floor of its own.
 
+use crate::age_limits::AgeLimits;
 use crate::budget::{TimeShares, WholeUnits, split};
 use crate::constants::{
     BUDGET_US_PER_S, CLEANING_BATCH_PAGES, CLEANING_BEND_PART, CLEANING_DIRTY_EXCESS_S, CLEANING_DIRTY_SHARE,
@@ -28,7 +29,6 @@ use crate::constants::{
     CLEANING_VICTIMS_AT_ONCE_MAX,
 };
 use crate::free_frames::{frames_to_supply, free_frame_reserve};
-use crate::thresholds::Thresholds;
 
 /// One bucket of a histogram of dirty pages by first-dirty LSN. It begins where the bucket before
 /// it ends.
@@ -52,7 +52,7 @@ pub struct CleanerSample<'a> {
     /// Redo bytes a second, smoothed ([`crate::smoothed_rate::SmoothedRate`]).
     pub redo_bytes_per_s: f64,
     /// Marks on the scale of the checkpoint age.
-    pub thresholds: Thresholds,
+    pub limits: AgeLimits,
     /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred buckets.
     pub first_dirty: &'a [DirtyBucket],
     /// Frames of the pool.
@@ -158,7 +158,7 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
     let excess = dirty as f64 - s.frames as f64 * CLEANING_DIRTY_SHARE;
     let share = excess.max(0.0) / CLEANING_DIRTY_EXCESS_S;
 
-    let target = s.thresholds.target as f64;
+    let target = s.limits.target as f64;
     let quiet = (1.0 - s.redo_bytes_per_s * CLEANING_QUIET_FILL_S / target).max(0.0);
     let idle_max = BUDGET_US_PER_S * CLEANING_IDLE_SHARE / s.us_per_page;
     // All pages, if there are fewer than the least rate.
@@ -176,7 +176,7 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
 
 /// Returns the lowest steady rate that meets every deadline.
 fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
-    let target = s.thresholds.target as f64;
+    let target = s.limits.target as f64;
     let bend = target / CLEANING_BEND_PART;
     let (mut pages, mut steepest) = (0, 0.0f64);
     let mut start = s.checkpoint_lsn;
@@ -214,13 +214,13 @@ fn next_step_us(pages_per_s: f64, s: &CleanerSample<'_>) -> u64 {
 /// Returns the time in which the log grows by the part of its target that is allowed between two
 /// steps.
 fn growth_us(s: &CleanerSample<'_>) -> u64 {
-    (s.thresholds.target as f64 / CLEANING_GROWTH_PART * 1e6 / s.redo_bytes_per_s.max(1.0)) as u64
+    (s.limits.target as f64 / CLEANING_GROWTH_PART * 1e6 / s.redo_bytes_per_s.max(1.0)) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thresholds::thresholds;
+    use crate::age_limits::age_limits;
     use expect_test::{Expect, expect};
 
     const MIB: u64 = 1 << 20;
@@ -240,7 +240,7 @@ mod tests {
                 end_lsn: 10_000 * MIB,
                 checkpoint_lsn: 0,
                 redo_bytes_per_s: 0.0,
-                thresholds: thresholds(96 * MIB, 16),
+                limits: age_limits(96 * MIB, 16),
                 first_dirty: &[],
                 frames: 65_536,
                 free_frames: 1000,
@@ -289,7 +289,7 @@ mod tests {
             governor.step(&CleanerSample {
                 now_us,
                 checkpoint_lsn: first_dirty.first().map_or(end, |bucket| bucket.end_lsn),
-                thresholds: thresholds(self.capacity_mib * MIB, self.sample.threads),
+                limits: age_limits(self.capacity_mib * MIB, self.sample.threads),
                 first_dirty: &first_dirty,
                 ..self.sample.clone()
             })
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn the_wanted_rate_has_no_jump() {
-        let limits = thresholds(96 * MIB, 16);
+        let limits = age_limits(96 * MIB, 16);
         let mut last: Option<f64> = None;
         for age_kib in 1024..92 * 1024 {
             let age = age_kib * 1024;
@@ -477,7 +477,7 @@ mod tests {
                 end_lsn: 1000 * MIB,
                 checkpoint_lsn: 1000 * MIB - age,
                 redo_bytes_per_s: 2e7,
-                thresholds: limits,
+                limits,
                 first_dirty: &buckets,
                 frames: 65_536,
                 free_frames: 1000,

@@ -2,9 +2,9 @@
 //! [`Millpond`] is the one that databases have. Others implement [`FlowLaw`] to be compared with it
 //! on the same engine.
 
+use crate::age_limits::AgeLimits;
 use crate::free_frames::free_frame_reserve;
 use crate::governor::{CleanerPlan, CleanerSample, Governor};
-use crate::thresholds::Thresholds;
 use std::fmt::Debug;
 
 /// Which dirty pages are written with a page that is written.
@@ -30,8 +30,8 @@ pub trait FlowLaw: Debug + Send + Sync {
     /// Returns what plans the steps of the cleaner, before its first one.
     fn planner(&self) -> Box<dyn Planner>;
 
-    /// Returns the marks of the checkpoint age for a log of `log_bytes`, from Millpond's.
-    fn marks(&self, own: Thresholds, log_bytes: u64) -> Thresholds;
+    /// Returns the limits of the checkpoint age for a log of `log_bytes`, from Millpond's.
+    fn limits(&self, own: AgeLimits, log_bytes: u64) -> AgeLimits;
 
     /// Returns how many frames are kept free.
     fn free_frames(&self, threads: u64, frames: u64) -> u64;
@@ -61,7 +61,7 @@ impl FlowLaw for Millpond {
         Box::new(Governor::new())
     }
 
-    fn marks(&self, own: Thresholds, _: u64) -> Thresholds {
+    fn limits(&self, own: AgeLimits, _: u64) -> AgeLimits {
         own
     }
 

@@ -8,6 +8,7 @@
 
 pub mod active_threads;
 pub mod admission;
+pub mod age_limits;
 pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
@@ -25,7 +26,6 @@ pub mod read_ahead;
 pub mod replay_progress;
 pub mod segments;
 pub mod smoothed_rate;
-pub mod thresholds;
 pub mod undo_admission;
 
 #[cfg(test)]

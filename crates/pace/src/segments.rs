@@ -28,7 +28,7 @@ pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
 }
 
 /// Returns how many files are enough for a log of `age` bytes: a third more than the redo fills.
-/// Then the age is at four fifths of the hard mark, below the soft one.
+/// Then the age is at four fifths of the hard limit, below the soft one.
 #[must_use]
 pub fn needed(age: u64, segment: u64) -> u64 {
     files_for(age, segment).max(least(age, segment))
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn a_log_cleaned_for_its_new_size_reaches_it() {
         for (files, threads) in [(8, 4), (16, 16), (24, 16), (600, 64)] {
-            let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
+            let limits = crate::age_limits::age_limits(redo_bytes(files, S), threads);
             // The age moves around its target.
-            let age = marks.target + marks.target / 8;
+            let age = limits.target + limits.target / 8;
             assert_eq!(step(900, files, age, S, false), SegmentStep::Shrink(files), "{files} files");
         }
     }
@@ -155,8 +155,8 @@ mod tests {
     fn a_shrinking_log_stops_no_writer() {
         for age_mib in 0..2400 {
             if let SegmentStep::Shrink(to) = step(600, 24, age_mib << 20, S, false) {
-                let marks = crate::thresholds::thresholds(redo_bytes(to, S), 16);
-                assert!(age_mib << 20 < marks.soft, "{age_mib} MiB, {to} files");
+                let limits = crate::age_limits::age_limits(redo_bytes(to, S), 16);
+                assert!(age_mib << 20 < limits.soft, "{age_mib} MiB, {to} files");
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! There is no new operation that could be delayed instead, and there may be any amount of this
 //! redo: a rollback may undo an hour of work within minutes. So rollback and purge ask for
-//! admission too, for a row or a few pages at a time. They have marks of their own:
+//! admission too, for a row or a few pages at a time. They have limits of their own:
 //!
 //! ```text
 //! 0 ........ soft ........ delay ... hard ..... full disk ..... capacity
@@ -11,15 +11,15 @@
 //!                            | pause   |  checkpoint  |
 //!                            |         |  is blocked  |
 //! ```
-//! At the delay mark writers are admitted at a third of the rate of cleaning, so a long rollback
+//! At the delay limit writers are admitted at a third of the rate of cleaning, so a long rollback
 //! leaves them that much. Above it one slice is admitted after each pause, so writers cannot starve
-//! a rollback either. The redo above the hard mark is kept for operations that finish. While
+//! a rollback either. The redo above the hard limit is kept for operations that finish. While
 //! cleaning makes progress, rollback and purge do not need it. If a full disk blocks the
 //! checkpoint, rolling back may help, so half of it is for rollback and purge. The other half is
 //! for commits, for the checkpoint's own list and for admitted operations.
 
+use crate::age_limits::AgeLimits;
 use crate::constants::{UNDO_CLEAN_PART, UNDO_PAUSE_US_MAX, UNDO_PAUSE_US_MIN, UNDO_SLICE_BYTES};
-use crate::thresholds::Thresholds;
 
 /// Returns the pause before the next slice, for a rate of cleaning. All slices together log a
 /// quarter of what is cleaned.
@@ -35,8 +35,8 @@ pub struct UndoView {
     /// Redo between the checkpoint LSN and the end of the log, with the redo that admitted
     /// operations may still write.
     pub age: u64,
-    /// The marks for the present capacity.
-    pub marks: Thresholds,
+    /// The limits for the present capacity.
+    pub limits: AgeLimits,
     /// The checkpoint cannot advance: there is no disk space for what it must write before.
     pub checkpoint_blocked: bool,
 }
@@ -55,12 +55,12 @@ pub enum UndoDecision {
 /// Returns whether and how a request for `redo_bytes` bytes is admitted.
 #[must_use]
 pub fn admit(view: &UndoView, redo_bytes: u64) -> UndoDecision {
-    let (marks, end) = (&view.marks, view.age.saturating_add(redo_bytes));
-    if end <= delay_mark(marks) {
+    let (limits, end) = (&view.limits, view.age.saturating_add(redo_bytes));
+    if end <= delay_limit(limits) {
         UndoDecision::Now
-    } else if end <= marks.hard {
+    } else if end <= limits.hard {
         UndoDecision::InSlices
-    } else if view.checkpoint_blocked && end <= full_disk_limit(marks) {
+    } else if view.checkpoint_blocked && end <= full_disk_limit(limits) {
         UndoDecision::Now
     } else {
         UndoDecision::Wait
@@ -71,27 +71,27 @@ pub fn admit(view: &UndoView, redo_bytes: u64) -> UndoDecision {
 ///
 /// Others are admitted then, because what they delete frees pages. Their undo may find no space, so
 /// the checkpoint moves only when purge has made it unnecessary. So a third of the log is for them,
-/// a third more for what the rollback can do meanwhile ([`retry_mark`]), and the rest for purge.
+/// a third more for what the rollback can do meanwhile ([`retry_limit`]), and the rest for purge.
 #[must_use]
-pub fn stop_beside_waiting(marks: &Thresholds) -> u64 {
-    marks.hard / 3
+pub fn stop_beside_waiting(limits: &AgeLimits) -> u64 {
+    limits.hard / 3
 }
 
 /// Returns the age up to which such a rollback is tried again.
 #[must_use]
-pub fn retry_mark(marks: &Thresholds) -> u64 {
-    marks.hard / 3 * 2
+pub fn retry_limit(limits: &AgeLimits) -> u64 {
+    limits.hard / 3 * 2
 }
 
-/// Three quarters of the way from the soft mark to the hard one.
-fn delay_mark(marks: &Thresholds) -> u64 {
-    marks.soft + marks.hard.saturating_sub(marks.soft) / 4 * 3
+/// Three quarters of the way from the soft limit to the hard one.
+fn delay_limit(limits: &AgeLimits) -> u64 {
+    limits.soft + limits.hard.saturating_sub(limits.soft) / 4 * 3
 }
 
-/// The hard mark and half of the redo that is never given to new operations.
+/// The hard limit and half of the redo that is never given to new operations.
 #[must_use]
-fn full_disk_limit(marks: &Thresholds) -> u64 {
-    marks.hard.saturating_add(marks.capacity.saturating_sub(marks.hard) / 2)
+fn full_disk_limit(limits: &AgeLimits) -> u64 {
+    limits.hard.saturating_add(limits.capacity.saturating_sub(limits.hard) / 2)
 }
 
 #[cfg(test)]
@@ -100,11 +100,11 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn the_marks_as_a_table() {
-        let marks = Thresholds { target: 60, soft: 75, hard: 95, capacity: 101 };
+    fn the_limits_as_a_table() {
+        let limits = AgeLimits { target: 60, soft: 75, hard: 95, capacity: 101 };
         let mut out = String::new();
         for age in [0, 75, 88, 89, 93, 94, 96, 97, 101, 200] {
-            let say = |checkpoint_blocked| admit(&UndoView { age, marks, checkpoint_blocked }, 1);
+            let say = |checkpoint_blocked| admit(&UndoView { age, limits, checkpoint_blocked }, 1);
             out += &format!("{age:>3} {:?} {:?}\n", say(false), say(true));
         }
         expect![[r#"
@@ -121,25 +121,25 @@ mod tests {
         "#]]
         .assert_eq(&out);
         assert_eq!(
-            admit(&UndoView { age: u64::MAX, marks, checkpoint_blocked: true }, 10),
+            admit(&UndoView { age: u64::MAX, limits, checkpoint_blocked: true }, 10),
             UndoDecision::Wait
         );
     }
 
     /// Writers and a rollback that never pause, on devices of several speeds: neither side is
-    /// stopped, and the age stays below the hard mark.
+    /// stopped, and the age stays below the hard limit.
     #[test]
     fn a_long_rollback_and_writers_leave_each_other_room() {
         use crate::admission;
         const MIB: u64 = 1 << 20;
         for clean_mb in [5, 50, 500] {
-            let marks = crate::thresholds::thresholds(64 * MIB, 8);
+            let limits = crate::age_limits::age_limits(64 * MIB, 8);
             let clean = f64::from(clean_mb) * 1e6;
             let (mut age, mut slice, mut writers, mut undone, mut worst) =
                 (0_f64, 0_u64, 0_f64, 0_f64, 0_f64);
             for step in 0..20_000 {
                 // One millisecond: the rollback could log 300 KB, the writers 1 MB.
-                let view = UndoView { age: age as u64, marks, checkpoint_blocked: false };
+                let view = UndoView { age: age as u64, limits, checkpoint_blocked: false };
                 if step % (pause_us(clean) / 1000) == 0 {
                     slice = UNDO_SLICE_BYTES;
                 }
@@ -150,8 +150,8 @@ mod tests {
                 } as f64;
                 let door = admission::AdmissionView {
                     age: age as u64,
-                    soft: marks.soft,
-                    hard: marks.hard,
+                    soft: limits.soft,
+                    hard: limits.hard,
                     clean_bytes_per_s: clean,
                 };
                 let price = admission::price_ns(&door, 1_000_000) as f64;
@@ -167,7 +167,7 @@ mod tests {
                 }
             }
             let per_s = |bytes: f64| bytes / 10.0;
-            assert!(worst < marks.hard as f64, "{clean_mb} MB/s: age {worst}");
+            assert!(worst < limits.hard as f64, "{clean_mb} MB/s: age {worst}");
             assert!(per_s(writers) > clean / 5.0, "{clean_mb} MB/s: writers {}", per_s(writers));
             assert!(per_s(undone) > clean / 5.0, "{clean_mb} MB/s: rollback {}", per_s(undone));
         }

@@ -96,10 +96,10 @@ fn closing_on_a_full_disk_finds_space_for_what_purge_has_left() {
     }
 }
 
-/// Redo that was let in without room for it shows where the marks are set, before a disk is full.
+/// Redo that was let in without room for it shows where the limits are set, before a disk is full.
 #[test]
 fn room_that_is_not_there_is_found() {
-    for (bug, workload) in [(Bug::FilesBelowCounted, "overflow"), (Bug::ShrunkBeforeMarks, "splits")] {
+    for (bug, workload) in [(Bug::FilesBelowCounted, "overflow"), (Bug::ShrunkBeforeLimits, "splits")] {
         let done = explore_with(bug.flag(), find(workload), 40);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.to_string().contains("the files end at"), "{finding}");

@@ -15,7 +15,7 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// A process, as it is known to itself and to its children.
 #[derive(Clone, Copy, Debug)]
-pub struct ProcessMark {
+pub struct ProcessStamp {
     /// Where the number is, 0 in a child until it asks for its own. `None`: the number is the
     /// process id.
     place: Option<&'static AtomicU32>,
@@ -34,20 +34,20 @@ fn cleared_by_fork() -> Option<&'static AtomicU32> {
     Some(unsafe { &*page.cast::<AtomicU32>() })
 }
 
-impl ProcessMark {
-    /// Returns the mark of the calling process.
+impl ProcessStamp {
+    /// Returns the stamp of the calling process.
     #[must_use]
-    pub fn here() -> ProcessMark {
+    pub fn here() -> ProcessStamp {
         static PLACE: OnceLock<Option<&AtomicU32>> = OnceLock::new();
         let Some(place) = *PLACE.get_or_init(cleared_by_fork) else {
-            return ProcessMark { place: None, number: pid() };
+            return ProcessStamp { place: None, number: pid() };
         };
         if place.load(Ordering::Relaxed) == 0 {
             let next = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
             // Another thread may be first.
             let _ = place.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
         }
-        ProcessMark { place: Some(place), number: place.load(Ordering::Relaxed) }
+        ProcessStamp { place: Some(place), number: place.load(Ordering::Relaxed) }
     }
 
     /// Whether the calling process is this one, and not a child of it.
@@ -71,14 +71,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_threads_of_a_process_have_one_mark() {
-        let mark = ProcessMark::here();
+    fn all_threads_of_a_process_have_one_stamp() {
+        let stamp = ProcessStamp::here();
         let threads: Vec<_> = (0..4)
-            .map(|_| std::thread::spawn(move || mark.is_here() && ProcessMark::here().number == mark.number))
+            .map(|_| {
+                std::thread::spawn(move || stamp.is_here() && ProcessStamp::here().number == stamp.number)
+            })
             .collect();
         assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
-        let old_kernel = ProcessMark { place: None, number: pid() };
+        let old_kernel = ProcessStamp { place: None, number: pid() };
         assert!(old_kernel.is_here());
-        assert!(!ProcessMark { number: pid() + 1, ..old_kernel }.is_here());
+        assert!(!ProcessStamp { number: pid() + 1, ..old_kernel }.is_here());
     }
 }

@@ -26,7 +26,7 @@ pub mod sim;
 #[cfg(not(loom))]
 mod thread_number;
 
-pub use fork::ProcessMark;
+pub use fork::ProcessStamp;
 pub use held::{holds_no_latch, latch_released, latch_taken};
 #[cfg(loom)]
 pub use model::{

@@ -12,10 +12,10 @@
 //! A waiting thread of the engine gets the next free frame before all callers: purge frees the
 //! space that callers fill, so it must not wait behind each of them.
 //!
-//! Replacement is second chance (clock): a hand moves over the frames. It clears the mark of a
-//! frame that was used since its last visit, and takes a clean frame without the mark. Once the
-//! pool is full, long scans reuse a ring of the frames that they filled (Bp6), as long as no other
-//! thread used those pages meanwhile.
+//! Replacement is second chance (clock): a hand moves over the frames. It clears the
+//! reference bit of a frame that was used since its last visit, and takes a clean frame without
+//! the bit. Once the pool is full, long scans reuse a ring of the frames that they filled (Bp6), as
+//! long as no other thread used those pages meanwhile.
 
 use base::PageNo;
 use base::sync::atomic::Ordering;
@@ -286,7 +286,7 @@ impl Pool {
 
     fn evict_one(&self) -> Option<FreeFrame<'_>> {
         let frames = self.frames().count();
-        // After two rounds the hand has seen every frame without its mark. If nearly all pages are
+        // After two rounds the hand has seen every frame without its bit. If nearly all pages are
         // dirty, two rounds take long and find little.
         let mostly_dirty = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
         self.evict_within(if mostly_dirty { frames.min(512) } else { 2 * frames })

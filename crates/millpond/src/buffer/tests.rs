@@ -204,7 +204,7 @@ fn a_page_that_was_used_again_gets_a_second_chance() {
     for page in 0..8 {
         drop(w.fetch(page));
     }
-    // To find the first frame the hand makes a round that clears all marks.
+    // To find the first frame the hand makes a round that clears all reference bits.
     drop(w.fetch(100));
     for page in 1..8 {
         if page != 4 {

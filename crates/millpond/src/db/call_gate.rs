@@ -5,13 +5,13 @@
 use crate::engine::{ActiveCall, ActiveCalls};
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
-use base::sync::{ProcessMark, spin};
+use base::sync::{ProcessStamp, spin};
 
 /// Whether the database is open, and how many calls are inside.
 #[derive(Debug)]
 pub(super) struct CallGate {
     /// The process that opened the database.
-    process: ProcessMark,
+    process: ProcessStamp,
     closed: AtomicBool,
     calls: ActiveCalls,
 }
@@ -19,7 +19,7 @@ pub(super) struct CallGate {
 impl CallGate {
     /// Makes an open gate that counts its calls in `crowd`.
     pub(super) fn new(calls: &ActiveCalls) -> CallGate {
-        CallGate { process: ProcessMark::here(), closed: AtomicBool::new(false), calls: calls.clone() }
+        CallGate { process: ProcessStamp::here(), closed: AtomicBool::new(false), calls: calls.clone() }
     }
 
     /// Whether this is a child of the process that opened the database.

@@ -13,7 +13,7 @@ impl Transaction {
     /// Appends the commit record to the log and makes the transaction visible. Returns the record's
     /// LSN (`None` if nothing changed), the receipt so far, and the time of the append in
     /// microseconds of the clock.
-    fn commit_in_log(&self, mark: Option<&[u8]>) -> Result<(Option<Lsn>, Receipt, u64)> {
+    fn commit_in_log(&self, bookmark: Option<&[u8]>) -> Result<(Option<Lsn>, Receipt, u64)> {
         let core = &self.core;
         let _inside = self.enter()?;
         let engine = &core.engine;
@@ -23,7 +23,7 @@ impl Transaction {
         let timed = self.options.durability != Durability::None || !engine.store.log.has_room();
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
-        let lsn = engine.txns.commits().commit(&self.txn, mark)?;
+        let lsn = engine.txns.commits().commit(&self.txn, bookmark)?;
         self.txn.snapshot.clear();
         self.leave_tables();
         self.ended.set(true);
@@ -70,16 +70,16 @@ impl Transaction {
     /// whether the commit survived. [`Error::Aborted`] if the transaction has been rolled back;
     /// [`Error::Closed`].
     pub fn commit(self) -> Result<Receipt> {
-        self.commit_with_mark(None)
+        self.commit_and_bookmark(None)
     }
 
-    fn commit_with_mark(self, mark: Option<&[u8]>) -> Result<Receipt> {
+    fn commit_and_bookmark(self, bookmark: Option<&[u8]>) -> Result<Receipt> {
         let core = &self.core;
         let log = &core.engine.store.log;
         let durability = self.options.durability;
         // Counts this commit among those that a flush leader expects.
         let _committing = (durability != Durability::None).then(|| log.committing());
-        let (lsn, receipt, logged_us) = self.commit_in_log(mark)?;
+        let (lsn, receipt, logged_us) = self.commit_in_log(bookmark)?;
         let Some(needed) = self.required_lsn(lsn) else { return Ok(receipt) };
         let info = match durability {
             Durability::Sync if planted(Bug::CommitNotAwaited) => None,
@@ -132,7 +132,7 @@ impl Transaction {
         self.commit()
     }
 
-    /// Commits as durably as `durability` says, and makes `mark` the database's
+    /// Commits as durably as `durability` says, and makes `bookmark` the database's
     /// [bookmark](Db::bookmark): after a crash the bookmark
     /// is there if the commit is. So a program that applies a log of its own knows where to go on,
     /// and applies each of its entries once.
@@ -143,8 +143,8 @@ impl Transaction {
     /// for (n, entry) in ["ada", "bob"].iter().enumerate() {
     ///     let mut tx = db.begin()?;
     ///     tx.put(&table, entry.as_bytes(), b"")?;
-    ///     let mark = format!("entry {n}");
-    ///     tx.commit_with_bookmark(mark.as_bytes(), millpond::Durability::None)?;
+    ///     let bookmark = format!("entry {n}");
+    ///     tx.commit_with_bookmark(bookmark.as_bytes(), millpond::Durability::None)?;
     /// }
     /// assert_eq!(db.bookmark()?.as_deref(), Some(&b"entry 1"[..]));
     /// # Ok::<(), millpond::Error>(())
@@ -152,10 +152,10 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Misuse`] for a bookmark of more than 64 KiB; as [`Transaction::commit`].
-    pub fn commit_with_bookmark(mut self, mark: &[u8], durability: Durability) -> Result<Receipt> {
-        bookmark::check(mark)?;
+    pub fn commit_with_bookmark(mut self, bookmark: &[u8], durability: Durability) -> Result<Receipt> {
+        bookmark::check(bookmark)?;
         self.options.durability = durability;
-        self.commit_with_mark(Some(mark))
+        self.commit_and_bookmark(Some(bookmark))
     }
 
     /// Commits without waiting for the disk. Others see the changes, and the locks are free, when
@@ -209,8 +209,8 @@ impl Db {
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn bookmark(&self) -> Result<Option<Vec<u8>>> {
         let _inside = self.core.enter()?;
-        let mark = self.core.engine.txns.bookmark.get();
-        Ok((!mark.is_empty()).then_some(mark))
+        let bookmark = self.core.engine.txns.bookmark.get();
+        Ok((!bookmark.is_empty()).then_some(bookmark))
     }
 
     /// Sets the bookmark, apart from any commit; an empty one removes it. It is as durable as
@@ -228,11 +228,11 @@ impl Db {
     /// # Errors
     /// [`Error::Misuse`] for a bookmark of more than 64 KiB; [`Error::Closed`],
     /// [`Error::Poisoned`].
-    pub fn set_bookmark(&self, mark: &[u8], durability: Durability) -> Result<()> {
-        bookmark::check(mark)?;
+    pub fn set_bookmark(&self, bookmark: &[u8], durability: Durability) -> Result<()> {
+        bookmark::check(bookmark)?;
         let _inside = self.core.enter()?;
         let engine = &self.core.engine;
-        let lsn = engine.txns.bookmark.log(&engine.store.log, mark)?;
+        let lsn = engine.txns.bookmark.log(&engine.store.log, bookmark)?;
         self.core.make_durable(lsn, durability, SyncReason::Commit)
     }
 

@@ -200,7 +200,7 @@ impl PreparedTransaction {
         self.commit_in_log(OnRecord::Coordinator, None)
     }
 
-    /// Commits as [`PreparedTransaction::commit_ordered`] does, and makes `mark` the database's
+    /// Commits as [`PreparedTransaction::commit_ordered`] does, and makes `bookmark` the database's
     /// [bookmark](Db::bookmark). Further calls do nothing.
     ///
     /// See [`Transaction::prepare_repeatable`] for an example.
@@ -208,25 +208,30 @@ impl PreparedTransaction {
     /// # Errors
     /// [`Error::Misuse`] for a bookmark of more than 32 bytes; as
     /// [`PreparedTransaction::commit_ordered`].
-    pub fn commit_ordered_at(&mut self, mark: &[u8]) -> Result<()> {
-        if mark.len() > KEPT_BOOKMARK_BYTES {
-            let len = mark.len();
+    pub fn commit_ordered_at(&mut self, bookmark: &[u8]) -> Result<()> {
+        if bookmark.len() > KEPT_BOOKMARK_BYTES {
+            let len = bookmark.len();
             return Err(Error::Misuse(format!(
                 "a bookmark of {len} bytes for a prepared transaction: up to {KEPT_BOOKMARK_BYTES} are allowed"
             )));
         }
-        self.commit_in_log(OnRecord::Coordinator, Some(mark))
+        self.commit_in_log(OnRecord::Coordinator, Some(bookmark))
     }
 
-    fn commit_in_log(&mut self, on_record: OnRecord, mark: Option<&[u8]>) -> Result {
+    fn commit_in_log(&mut self, on_record: OnRecord, bookmark: Option<&[u8]>) -> Result {
         if self.decided.is_some() {
             return Ok(());
         }
         let core = &self.tx.core;
         let _inside = core.enter()?;
         let room = self.room.take().expect("kept until the decision");
-        self.decided =
-            Some(core.engine.txns.two_phase().commit_held(&self.tx.txn, &self.xid, on_record, mark, &room));
+        self.decided = Some(core.engine.txns.two_phase().commit_held(
+            &self.tx.txn,
+            &self.xid,
+            on_record,
+            bookmark,
+            &room,
+        ));
         drop(room);
         self.tx.leave_tables();
         core.engine.store.metrics.add(M::Commits, 1);

@@ -10,7 +10,7 @@ use crate::txn::read::{FoundRow, Value};
 use crate::txn::scan::{Next, Progress, Rows, ScanRange};
 use crate::txn::{LockingScan, Rules, ScanLocks};
 use base::Lsn;
-use base::sync::ProcessMark;
+use base::sync::ProcessStamp;
 use metrics::M;
 use std::collections::VecDeque;
 use std::mem::forget;
@@ -57,7 +57,7 @@ pub(super) enum ReadMode {
 #[derive(Debug)]
 pub(super) struct HeldSnapshot {
     snapshot: Option<Snapshot>,
-    process: ProcessMark,
+    process: ProcessStamp,
 }
 
 impl Drop for HeldSnapshot {
@@ -76,7 +76,7 @@ const LOCK_ALONE: usize = 64;
 
 impl ReadMode {
     pub(super) fn snapshot((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> ReadMode {
-        let held = |snapshot| HeldSnapshot { snapshot: Some(snapshot), process: ProcessMark::here() };
+        let held = |snapshot| HeldSnapshot { snapshot: Some(snapshot), process: ProcessStamp::here() };
         ReadMode::Snapshot(snapshot_lsn, statement.map(held))
     }
 

@@ -55,10 +55,10 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_statement(&mut self) -> Result<()> {
         let inside = self.enter()?;
-        let mark = self.txn.undo_position();
+        let position = self.txn.undo_position();
         drop(inside);
         self.end_statement();
-        self.statement = Some(mark);
+        self.statement = Some(position);
         Ok(())
     }
 
@@ -99,14 +99,14 @@ impl Transaction {
     pub fn rollback_statement(&mut self) -> Result<()> {
         self.note_undone();
         let inside = self.enter()?;
-        let Some(mark) = self.statement else {
+        let Some(position) = self.statement else {
             return Err(Error::Misuse("the transaction is in no statement".into()));
         };
         let rules = self.rules();
         // A savepoint of this transaction, set before the statement, may have been rolled back to.
         let txns = &self.core.engine.txns;
-        let undone = match self.txn.reaches(mark) {
-            true => self.roll_back_if_required(txns.rollbacks().rollback_to(&self.txn, mark, rules)),
+        let undone = match self.txn.reaches(position) {
+            true => self.roll_back_if_required(txns.rollbacks().rollback_to(&self.txn, position, rules)),
             false => Ok(()),
         };
         drop(inside);

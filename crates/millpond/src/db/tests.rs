@@ -322,9 +322,9 @@ fn long_values_are_written_replaced_and_purged_with_their_pages() {
     tx.put(&t, &[1], b"short now").unwrap();
     tx.delete(&t, &[2]).unwrap();
     tx.put(&t, &[3], &long(3, 7000)).unwrap();
-    let mark = tx.savepoint();
+    let savepoint = tx.savepoint();
     tx.put(&t, &[4], &long(44, 60_000)).unwrap();
-    tx.rollback_to(&mark).unwrap();
+    tx.rollback_to(&savepoint).unwrap();
     tx.commit().unwrap();
     let mut undone = db.begin().unwrap();
     undone.put(&t, &[5], &long(55, 10_000)).unwrap();

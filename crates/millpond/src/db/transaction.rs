@@ -22,7 +22,7 @@ use std::mem::{forget, take};
 /// A point in a transaction to which [`Transaction::rollback_to`] can return.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
-    mark: UndoPosition,
+    position: UndoPosition,
     /// The transaction's serial number.
     txn: u64,
 }
@@ -436,7 +436,7 @@ impl Transaction {
         if self.serial == 0 {
             self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
         }
-        Savepoint { mark: self.txn.undo_position(), txn: self.serial }
+        Savepoint { position: self.txn.undo_position(), txn: self.serial }
     }
 
     /// Undoes the changes since the savepoint. The savepoint can be used again; later savepoints
@@ -474,11 +474,15 @@ impl Transaction {
         if savepoint.txn != self.serial {
             return Err(Error::Misuse("the savepoint belongs to another transaction".into()));
         }
-        if !self.txn.reaches(savepoint.mark) {
+        if !self.txn.reaches(savepoint.position) {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
-        self.txn.can_rewind(savepoint.mark)?;
-        self.roll_back_if_required(txns.rollbacks().rollback_to(&self.txn, savepoint.mark, self.rules()))?;
+        self.txn.can_rewind(savepoint.position)?;
+        self.roll_back_if_required(txns.rollbacks().rollback_to(
+            &self.txn,
+            savepoint.position,
+            self.rules(),
+        ))?;
         if !self.has_locks() {
             self.leave_tables();
         }

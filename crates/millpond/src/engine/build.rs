@@ -28,7 +28,7 @@ use crate::recover::on_demand::pending::{LastRun, Pending};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{HistoryLimits, Txns};
-use base::sync::{Mutex, ProcessMark};
+use base::sync::{Mutex, ProcessStamp};
 use std::sync::Arc;
 
 /// Returns the redo capacity that the user has set, or that follows from the recovery target.
@@ -97,7 +97,7 @@ pub(super) fn build(
     };
     let calls = ActiveCalls::default();
     let parts = Arc::new(Parts::build(&ground, &calls, capacity, recovery_bytes));
-    let (ephemeral, process) = (vfs.disk.is_ephemeral(), ProcessMark::here());
+    let (ephemeral, process) = (vfs.disk.is_ephemeral(), ProcessStamp::here());
     let poison = Arc::clone(poison);
     let engine = Engine { store, txns, ephemeral, calls, admission, poison, parts, locks, process };
     Ok((engine, CatchUp { root, pending, groups: tail.groups, was_clean, needs_checkpoint }))

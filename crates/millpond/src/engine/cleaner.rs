@@ -6,7 +6,7 @@ use super::admission::Admission;
 use super::call_threads::CallThreads;
 use super::checkpoints::Checkpoints;
 use super::disk_space::DiskSpace;
-use super::law_marks::LawMarks;
+use super::law_in_use::LawInUse;
 use super::log_size::LogSize;
 use super::page_orders::{OldestOrder, VictimsOrder, Written};
 use super::writers::PageWriters;
@@ -16,13 +16,13 @@ use base::Lsn;
 use metrics::{Force, M};
 use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
+use pace::age_limits::age_limits;
 use pace::budget::WriteCost;
 use pace::constants::{BUDGET_US_PER_S, CLEANING_AGE_SLICES, CLEANING_BACKLOG_S};
 use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket};
 use pace::helpful_log::HelpfulLog;
 use pace::law::Planner;
 use pace::smoothed_rate::SmoothedRate;
-use pace::thresholds::thresholds;
 use std::sync::Arc;
 use vfs::Clock;
 
@@ -47,7 +47,7 @@ pub(super) struct CleanerParts {
     pub(super) checkpoints: Arc<Checkpoints>,
     pub(super) writers: Arc<PageWriters>,
     pub(super) log_size: Arc<LogSize>,
-    pub(super) law: LawMarks,
+    pub(super) law: LawInUse,
     pub(super) disk: Arc<DiskSpace>,
     pub(super) threads: Arc<CallThreads>,
     pub(super) admission: Arc<Admission>,
@@ -127,12 +127,12 @@ impl Cleaner {
             self.parts.store.metrics.set(M::RedoHelpfulBytes, helpful);
         }
         let (threads, frames) = (self.parts.threads.active(), pool.frame_count() as u64);
-        let own = thresholds(self.parts.log_size.room(now_us).allowed, threads);
-        let marks = self.parts.law.law().marks(own, own.capacity);
-        self.parts.store.metrics.set(M::CheckpointAgeTarget, marks.target);
+        let own = age_limits(self.parts.log_size.room(now_us).allowed, threads);
+        let limits = self.parts.law.law().limits(own, own.capacity);
+        self.parts.store.metrics.set(M::CheckpointAgeTarget, limits.target);
         let reserve = self.parts.law.law().free_frames(threads, frames);
         pool.set_free_reserve(reserve as usize);
-        pool.dirty_by_slice(marks.capacity / CLEANING_AGE_SLICES, &mut self.seen.slices);
+        pool.dirty_by_slice(limits.capacity / CLEANING_AGE_SLICES, &mut self.seen.slices);
         let held_back = self.parts.law.is_held_back(checkpoint, end);
         let slices: Vec<DirtyBucket> = self
             .seen
@@ -145,7 +145,7 @@ impl Cleaner {
             end_lsn: end.0,
             checkpoint_lsn: checkpoint.0,
             redo_bytes_per_s: self.seen.redo_rate.per_second(),
-            thresholds: marks,
+            limits,
             first_dirty: if held_back { &[] } else { &slices },
             frames,
             free_frames: pool.free_frames() as u64,
@@ -155,7 +155,7 @@ impl Cleaner {
             us_per_page: self.seen.page_cost.us(),
             us_per_victim: self.seen.victim_cost.us(),
         };
-        let hard_now = self.parts.admission.marks().hard;
+        let hard_now = self.parts.admission.limits().hard;
         self.planner.plan(sample, hard_now, self.parts.writers.orders.is_writing_oldest())
     }
 
@@ -218,7 +218,7 @@ impl Cleaner {
         victims.iter().for_each(|batch| self.seen.victim_cost.observe(batch.ios, batch.took_us));
     }
 
-    /// Gives admission the present rates and marks.
+    /// Gives admission the present rates and limits.
     fn update_admission(&self, now_us: u64) {
         let (log, metrics) = (&self.parts.store.log, &self.parts.store.metrics);
         let checkpoint = self.parts.checkpoints.lsn();
@@ -230,10 +230,10 @@ impl Cleaner {
             self.seen.slices.iter().map(|(_, pages)| pages).sum(),
         );
         self.parts.admission.set_clean_rate(clean_bytes_per_s);
-        let marks = self.parts.log_size.update_marks(now_us);
+        let limits = self.parts.log_size.update_limits(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
-        metrics.set(M::CheckpointAgeSoft, marks.soft);
-        metrics.set(M::CheckpointAgeLimit, marks.hard);
+        metrics.set(M::CheckpointAgeSoft, limits.soft);
+        metrics.set(M::CheckpointAgeLimit, limits.hard);
         metrics.set(M::RedoRate, self.seen.redo_rate.per_second() as u64);
         metrics.set(M::CleaningBudget, (BUDGET_US_PER_S / self.seen.page_cost.us()) as u64);
     }

@@ -15,7 +15,7 @@ use crate::role;
 use crate::store::Store;
 use crate::txn::Txns;
 use base::Lsn;
-use base::sync::{Mutex, ProcessMark};
+use base::sync::{Mutex, ProcessStamp};
 use metrics::{Force, Snapshot, SyncReason};
 use pace::constants::LOG_RATE_US_MIN;
 use std::mem::forget;
@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     /// The directories' locks, until the engine is closed.
     pub(super) locks: Arc<Mutex<Locks>>,
     /// The process that has the threads and the locks.
-    pub(super) process: ProcessMark,
+    pub(super) process: ProcessStamp,
 }
 
 impl Engine {

@@ -5,7 +5,7 @@ use super::admission::{Admission, Asker};
 use super::call_threads::CallThreads;
 use super::capacity::{Capacity, capacity_by_target, capacity_near};
 use super::disk_space::DiskSpace;
-use super::law_marks::LawMarks;
+use super::law_in_use::LawInUse;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::options::check_recovery_target;
@@ -14,12 +14,12 @@ use crate::store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard, Unparker};
+use pace::age_limits::{AgeLimits, age_limits};
 use pace::constants::{
     LOG_FILES_AT_REST, LOG_FILES_MIN, LOG_FILES_PER_STEP, LOG_FILES_SHORT, LOG_GROWTH_PART,
     LOG_IDLE_BYTES_PER_S, LOG_KEPT_S, LOG_PAUSE_TIMES, LOG_PAUSE_US_MAX,
 };
 use pace::segments::{self, SegmentStep};
-use pace::thresholds::{Thresholds, thresholds};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
@@ -52,13 +52,13 @@ pub(super) struct LogSize {
     staying: AtomicU64,
     /// One change of the capacity or of the files at a time.
     changing: Mutex<()>,
-    law: LawMarks,
+    law: LawInUse,
     parts: LogSizeParts,
 }
 
 impl LogSize {
     /// A log of this capacity, under this law.
-    pub(super) fn new(capacity: Capacity, law: LawMarks, parts: LogSizeParts) -> LogSize {
+    pub(super) fn new(capacity: Capacity, law: LawInUse, parts: LogSizeParts) -> LogSize {
         LogSize { capacity, staying: AtomicU64::new(u64::MAX), changing: Mutex::new(()), law, parts }
     }
 
@@ -95,28 +95,28 @@ impl LogSize {
         }
     }
 
-    /// Gives admission the marks that follow from the files that exist.
+    /// Gives admission the limits that follow from the files that exist.
     ///
     /// A file below the checkpoint is no room before it is recycled. Any thread may take a
     /// checkpoint, and only the cleaner recycles, some time later. If the machine is busy, that is
     /// time enough for writers to fill the log.
-    pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
+    pub(super) fn update_limits(&self, now_us: u64) -> AgeLimits {
         let (segments, threads) = (self.parts.store.log.segments(), self.parts.threads.active());
         let payload = segments.shape().payload_bytes();
-        self.parts.admission.set_marks(self.parts.checkpointer.lsn(), |checkpoint| {
+        self.parts.admission.set_limits(self.parts.checkpointer.lsn(), |checkpoint| {
             let (have, most) = self.files(now_us, checkpoint);
             let usable = if planted(Bug::FilesBelowCounted) { have } else { segments.count_from(checkpoint) };
             let usable = usable.min(self.staying.load(Ordering::Relaxed));
-            let mut marks = thresholds(segments::redo_bytes(usable, payload), threads);
-            self.law.hold_back(&mut marks);
+            let mut limits = age_limits(segments::redo_bytes(usable, payload), threads);
+            self.law.hold_back(&mut limits);
             base::verify!(
-                checkpoint.0 + marks.capacity <= segments.end().0,
+                checkpoint.0 + limits.capacity <= segments.end().0,
                 "admission would let in {} bytes from {checkpoint} on, and the files end at {}",
-                marks.capacity,
+                limits.capacity,
                 segments.end()
             );
-            let marks = self.law.law().marks(marks, segments::redo_bytes(most, payload));
-            (marks, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
+            let limits = self.law.law().limits(limits, segments::redo_bytes(most, payload));
+            (limits, segments::grows_above(have, most, payload, self.capacity.has_recovered(checkpoint)))
         })
     }
 
@@ -164,7 +164,7 @@ impl LogSize {
                     break;
                 }
             }
-            self.update_marks(now_us);
+            self.update_limits(now_us);
         }
         Ok(())
     }
@@ -176,9 +176,9 @@ impl LogSize {
         let segments = log.segments();
         // Before the first file goes, the redo of new operations must fit in the files that stay.
         // What was admitted until then decides how many these are.
-        if !planted(Bug::ShrunkBeforeMarks) {
+        if !planted(Bug::ShrunkBeforeLimits) {
             self.staying.store(files, Ordering::Relaxed);
-            self.update_marks(self.parts.clock.now_us());
+            self.update_limits(self.parts.clock.now_us());
         }
         if !planted(Bug::LogShrunkTooFar) {
             let age = log.reserved_lsn().since(self.parts.checkpointer.lsn());
@@ -197,7 +197,7 @@ impl LogSize {
         });
         self.check_room();
         self.staying.store(u64::MAX, Ordering::Relaxed);
-        self.update_marks(self.parts.clock.now_us());
+        self.update_limits(self.parts.clock.now_us());
         recycled
     }
 

@@ -28,7 +28,7 @@ mod figures;
 mod growth;
 mod history_keeping;
 mod inspect;
-mod law_marks;
+mod law_in_use;
 mod log_size;
 mod moving;
 mod open;

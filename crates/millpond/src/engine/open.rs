@@ -56,7 +56,7 @@ impl Engine {
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
         log.segments().keep_open(first)?;
-        engine.parts.switches.log_size.update_marks(opening.context.vfs.clock.now_us());
+        engine.parts.switches.log_size.update_limits(opening.context.vfs.clock.now_us());
         if !options.tuning.no_threads {
             engine.start()?;
         }

@@ -11,7 +11,7 @@ use super::directory::Locks;
 use super::disk_space::DiskSpace;
 use super::figures::Figures;
 use super::history_keeping::HistoryKeeping;
-use super::law_marks::LawMarks;
+use super::law_in_use::LawInUse;
 use super::log_size::{LogSize, LogSizeParts};
 use super::moving::{MovedParts, Moves};
 use super::opening::Opening;
@@ -140,9 +140,9 @@ impl Ground<'_> {
         if have_threads { unparkers.into() } else { Vec::new() }
     }
 
-    fn law(&self) -> LawMarks {
+    fn law(&self) -> LawInUse {
         let experiments = &self.opening.options.experiments;
-        LawMarks::new(&experiments.law, experiments.hold_cleaning_until_redo_bytes)
+        LawInUse::new(&experiments.law, experiments.hold_cleaning_until_redo_bytes)
     }
 
     fn log_size(&self, capacity: Capacity, threads: &Arc<CallThreads>, disk: &Arc<DiskSpace>) -> LogSize {

@@ -196,7 +196,7 @@ const BEYOND: &[Bug] = &[
     Bug::PassedAcross,
     Bug::LogShrunkTooFar,
     Bug::FilesBelowCounted,
-    Bug::ShrunkBeforeMarks,
+    Bug::ShrunkBeforeLimits,
     Bug::BallastRunDown,
     Bug::CycleUnseen,
     Bug::GrantUnwoken,

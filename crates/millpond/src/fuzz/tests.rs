@@ -123,7 +123,7 @@ fn every_record_is_refused_or_can_be_replayed() {
         Record::Checkpoint { body: b"a list" },
         Record::DirtyPages { body: b"another list" },
         Record::Filler { body: b"nothing" },
-        Record::Bookmark { mark: b"binlog.000007 4096" },
+        Record::Bookmark { bookmark: b"binlog.000007 4096" },
     ] {
         let mut out = Vec::new();
         put_record(&mut out, &record);

@@ -244,7 +244,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         Record::Checkpoint { body } | Record::DirtyPages { body } | Record::Filler { body } => {
             format!("{kind}, {} bytes", body.len())
         }
-        Record::Bookmark { mark } => format!("{kind} \"{}\"", mark.escape_ascii()),
+        Record::Bookmark { bookmark } => format!("{kind} \"{}\"", bookmark.escape_ascii()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
         Record::Counter { tree, next } => format!("{kind} of tree {}: {next}", tree.0),
     }

@@ -114,7 +114,7 @@ pub(crate) enum Record<'a> {
     /// The program's bookmark from here on.
     Bookmark {
         /// What the program keeps; empty: nothing.
-        mark: &'a [u8],
+        bookmark: &'a [u8],
     },
 }
 
@@ -187,10 +187,10 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u8(FILLER);
             out.extend_from_slice(body);
         }
-        Record::Bookmark { mark } => {
-            out.put_varint((1 + mark.len()) as u64);
+        Record::Bookmark { bookmark } => {
+            out.put_varint((1 + bookmark.len()) as u64);
             out.put_u8(BOOKMARK);
-            out.extend_from_slice(mark);
+            out.extend_from_slice(bookmark);
         }
         Record::Purged { txns } => {
             out.put_varint((1 + txns.len()) as u64);
@@ -257,7 +257,7 @@ impl<'a> Records<'a> {
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
             DIRTY_PAGES => Record::DirtyPages { body: r.rest() },
             FILLER => Record::Filler { body: r.rest() },
-            BOOKMARK => Record::Bookmark { mark: r.rest() },
+            BOOKMARK => Record::Bookmark { bookmark: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
             COUNTER => Record::Counter { tree: TreeId(r.u32()?), next: r.u64()? },
             _ => return Err(Truncated),
@@ -345,7 +345,7 @@ mod tests {
             Record::Checkpoint { body: bytes },
             Record::DirtyPages { body: bytes },
             Record::Filler { body: bytes },
-            Record::Bookmark { mark: bytes },
+            Record::Bookmark { bookmark: bytes },
             Record::Purged { txns: bytes },
             Record::Counter { tree: TreeId(7), next: u64::MAX },
         ]

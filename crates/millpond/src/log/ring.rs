@@ -20,14 +20,15 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// How many bits of an LSN the word of a mark holds. A loom model has few slots, so that they are
-/// reused.
+/// How many bits of an LSN the word of a position holds. A loom model has few slots, so that they
+/// are reused.
 const LOW_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
 /// Ranges that may be reserved and not yet published. There are never more threads than this that
 /// reserve at the same time.
 const SLOTS: usize = 1 << (64 - LOW_BITS);
-/// The base follows once it has fallen this far behind: long before the lower bits of a mark wrap.
+/// The base follows once it has fallen this far behind: long before the lower bits of a position
+/// wrap.
 const BASE_LAG: u64 = 1 << (LOW_BITS - 2);
 
 /// Bytes that are prefetched at most: about the groups of one short transaction.
@@ -41,23 +42,23 @@ pub(crate) const PAD: u8 = 0xff;
 /// the lower 52 bits of the LSN. The rest follows from a *base* below it, which is read before the
 /// word: two positions that matter at the same time never lie so far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RingMark {
+struct RingPosition {
     seq: u64,
     lsn: Lsn,
 }
 
-impl RingMark {
+impl RingPosition {
     fn word(self) -> u64 {
         self.seq << LOW_BITS | self.lsn.0 & LOW_MASK
     }
     /// Decodes a word that was read after `base` was.
     #[inline]
-    fn of(word: u64, base: u64) -> RingMark {
-        RingMark { seq: word >> LOW_BITS, lsn: Lsn(base + (word.wrapping_sub(base) & LOW_MASK)) }
+    fn of(word: u64, base: u64) -> RingPosition {
+        RingPosition { seq: word >> LOW_BITS, lsn: Lsn(base + (word.wrapping_sub(base) & LOW_MASK)) }
     }
-    /// Returns the mark after a range that ends at `end`.
-    fn next(self, end: Lsn) -> RingMark {
-        RingMark { seq: self.seq.wrapping_add(1) & (SLOTS as u64 - 1), lsn: end }
+    /// Returns the position after a range that ends at `end`.
+    fn next(self, end: Lsn) -> RingPosition {
+        RingPosition { seq: self.seq.wrapping_add(1) & (SLOTS as u64 - 1), lsn: end }
     }
 }
 
@@ -93,7 +94,7 @@ pub(super) struct Ring {
     /// How far ranges may reach. The block that holds the durable position must stay in memory as a
     /// whole, because it may be rewritten.
     limit: AtomicU64,
-    /// A durable position, not far behind: every mark that can be read lies at or above it.
+    /// A durable position, not far behind: every position that can be read lies at or above it.
     base: AtomicU64,
     reserved: AtomicU64,
     published: AtomicU64,
@@ -110,7 +111,7 @@ impl Ring {
     pub(super) fn new(blocks: usize, start: Lsn) -> Ring {
         assert!(blocks.is_power_of_two() && blocks * PAYLOAD_BYTES >= 2 * super::group::GROUP_BYTES_MAX);
         assert!(offset_in_block(start) == 0);
-        let first = RingMark { seq: 0, lsn: start }.word();
+        let first = RingPosition { seq: 0, lsn: start }.word();
         Ring {
             memory: AlignedBuf::zeroed(blocks * BLOCK_BYTES),
             blocks: blocks as u64,
@@ -128,17 +129,17 @@ impl Ring {
         self.blocks * PAYLOAD_BYTES as u64
     }
 
-    /// Reads the base and a mark, in this order.
+    /// Reads the base and a position, in this order.
     #[inline]
-    fn mark(&self, word: &AtomicU64, order: Ordering) -> RingMark {
+    fn position(&self, word: &AtomicU64, order: Ordering) -> RingPosition {
         let base = self.base.load(Ordering::Acquire);
-        RingMark::of(word.load(order), base)
+        RingPosition::of(word.load(order), base)
     }
 
     /// Returns where the next range will start.
     #[inline]
     pub(super) fn reserved(&self) -> Lsn {
-        self.mark(&self.reserved, Ordering::SeqCst).lsn
+        self.position(&self.reserved, Ordering::SeqCst).lsn
     }
 
     /// Returns the end of the contiguous published prefix.
@@ -185,11 +186,11 @@ impl Ring {
 
     #[inline]
     fn reserve_below(&self, limit: Lsn, n: usize) -> Option<ReservedRange> {
-        let mut now = self.mark(&self.reserved, Ordering::Acquire);
+        let mut now = self.position(&self.reserved, Ordering::Acquire);
         loop {
             let next = now.next(now.lsn.plus(n as u64));
             if next.lsn > limit || !self.slot_free(now.seq) {
-                match self.changed_mark(now) {
+                match self.changed_position(now) {
                     Some(seen) => now = seen,
                     None => return None,
                 }
@@ -200,8 +201,8 @@ impl Ring {
             let (old, new) = (now.word(), next.word());
             match self.reserved.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return Some(ReservedRange { seq: now.seq, start: now.lsn, end: next.lsn }),
-                // It is later than the mark before it, whose LSN therefore serves as its base.
-                Err(seen) => now = RingMark::of(seen, now.lsn.0),
+                // It is later than the position before it, whose LSN therefore serves as its base.
+                Err(seen) => now = RingPosition::of(seen, now.lsn.0),
             }
         }
     }
@@ -217,10 +218,10 @@ impl Ring {
         Lsn(self.limit().0 - self.spared)
     }
 
-    /// Returns the reservation mark if it is no longer `now`. A stale mark must not be judged: the
+    /// Returns the reservation point if it is no longer `now`. A stale one must not be judged: the
     /// published prefix may have passed it, and its distance then wraps.
-    fn changed_mark(&self, now: RingMark) -> Option<RingMark> {
-        let seen = self.mark(&self.reserved, Ordering::Acquire);
+    fn changed_position(&self, now: RingPosition) -> Option<RingPosition> {
+        let seen = self.position(&self.reserved, Ordering::Acquire);
         (seen != now).then_some(seen)
     }
 
@@ -235,7 +236,7 @@ impl Ring {
     /// `None` if there is no room.
     pub(super) fn seal(&self) -> Option<Seal> {
         // SeqCst: a flush that has taken a deadline must see what was reserved before.
-        let mut now = self.mark(&self.reserved, Ordering::SeqCst);
+        let mut now = self.position(&self.reserved, Ordering::SeqCst);
         loop {
             let end = round_up(now.lsn);
             let pad = end.since(now.lsn);
@@ -243,7 +244,7 @@ impl Ring {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
             if end > self.common_limit() || !self.slot_free(now.seq) {
-                match self.changed_mark(now) {
+                match self.changed_position(now) {
                     Some(seen) => now = seen,
                     None => return None,
                 }
@@ -262,7 +263,7 @@ impl Ring {
                     self.publish(range);
                     return Some(Seal { end, used: used as u16, pad });
                 }
-                Err(seen) => now = RingMark::of(seen, now.lsn.0),
+                Err(seen) => now = RingPosition::of(seen, now.lsn.0),
             }
         }
     }
@@ -318,9 +319,9 @@ impl Ring {
         self.advance();
     }
 
-    /// Moves the published mark over every filled slot, and returns it.
-    fn advance(&self) -> RingMark {
-        let mut now = self.mark(&self.published, Ordering::Acquire);
+    /// Moves the published position over every filled slot, and returns it.
+    fn advance(&self) -> RingPosition {
+        let mut now = self.position(&self.published, Ordering::Acquire);
         loop {
             // A slot's value from an earlier lap is at most the published LSN, so a larger one is
             // this lap's.
@@ -332,7 +333,7 @@ impl Ring {
             let (old, new) = (now.word(), next.word());
             now = match self.published.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => next,
-                Err(seen) => RingMark::of(seen, now.lsn.0),
+                Err(seen) => RingPosition::of(seen, now.lsn.0),
             };
         }
     }
@@ -343,7 +344,7 @@ impl Ring {
         let n = to.since(from) as usize;
         let offset = offset_in_block(from);
         assert!(offset + n <= PAYLOAD_BYTES && out.len() >= BLOCK_BYTES);
-        assert!(to <= self.mark(&self.published, Ordering::Acquire).lsn);
+        assert!(to <= self.position(&self.published, Ordering::Acquire).lsn);
         // SAFETY: published positions are not written again before they are durable and the ring
         // wraps. `reserve` prevents that while the flush of the caller holds the durable LSN below
         // `to`.
@@ -365,7 +366,7 @@ impl Ring {
     pub(super) unsafe fn blocks(&self, first: u64, count: u64, fill: impl Fn(u64, &mut [u8])) -> &[u8] {
         let index = first & (self.blocks - 1);
         assert!(index + count <= self.blocks);
-        assert!(block_start(first + count) <= self.mark(&self.published, Ordering::Acquire).lsn);
+        assert!(block_start(first + count) <= self.position(&self.published, Ordering::Acquire).lsn);
         let len = count as usize * BLOCK_BYTES;
         // SAFETY: in bounds by the first assertion.
         let start = unsafe { self.memory.as_ptr().add(index as usize * BLOCK_BYTES) };
@@ -448,7 +449,7 @@ mod tests {
 
     /// The lower bits of a position wrap more than once, and the base follows.
     #[test]
-    fn positions_continue_when_the_bits_of_a_mark_wrap() {
+    fn positions_continue_when_the_bits_of_a_position_wrap() {
         let mut at = block_start(block_of(Lsn(LOW_MASK - 40_000)));
         for _ in 0..3 {
             let ring = Ring::new(64, at);
@@ -472,7 +473,7 @@ mod tests {
     fn the_base_follows_before_the_bits_wrap() {
         let ring = Ring::new(64, Lsn(0));
         for lsn in [BASE_LAG - 1, BASE_LAG, BASE_LAG + 5, 3 * BASE_LAG, 40 * BASE_LAG] {
-            let at = RingMark { seq: 5, lsn: Lsn(lsn) };
+            let at = RingPosition { seq: 5, lsn: Lsn(lsn) };
             ring.published.store(at.word(), Ordering::Relaxed);
             ring.reserved.store(at.word(), Ordering::Relaxed);
             let base = ring.base.load(Ordering::Relaxed);

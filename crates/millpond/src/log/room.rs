@@ -119,7 +119,7 @@ fn commit_bytes() -> u64 {
     let mut bytes = Vec::new();
     group::begin(&mut bytes);
     group::put_record(&mut bytes, &Record::Commit { txn: TxnId((1 << 48) - 1) });
-    group::put_record(&mut bytes, &Record::Bookmark { mark: &[0; KEPT_BOOKMARK_BYTES] });
+    group::put_record(&mut bytes, &Record::Bookmark { bookmark: &[0; KEPT_BOOKMARK_BYTES] });
     bytes.len() as u64
 }
 

@@ -1,9 +1,9 @@
 //! The law of flow control: how many pages are written when, and what happens to writers.
 
+use pace::age_limits::AgeLimits;
 use pace::innodb::cleaner::InnodbCleaner;
 use pace::innodb::{Neighbours, Settings, lru, points};
 use pace::law::{self, FlowLaw, Millpond, Planner};
-use pace::thresholds::Thresholds;
 use std::sync::Arc;
 
 /// The rules by which pages are written and writers are slowed ([`Options::law`]).
@@ -148,8 +148,8 @@ impl FlowLaw for InnodbLaw {
         Box::new(InnodbCleaner::new(self.settings))
     }
 
-    fn marks(&self, own: Thresholds, log_bytes: u64) -> Thresholds {
-        points::marks(self.settings.server, own, log_bytes)
+    fn limits(&self, own: AgeLimits, log_bytes: u64) -> AgeLimits {
+        points::limits(self.settings.server, own, log_bytes)
     }
 
     fn free_frames(&self, _: u64, frames: u64) -> u64 {

@@ -236,9 +236,9 @@ impl Rebuild {
                 let counter = self.counters.entry(tree).or_default();
                 *counter = (*counter).max(next);
             }
-            (Record::Bookmark { mark }, _) => {
+            (Record::Bookmark { bookmark }, _) => {
                 self.bookmark.clear();
-                self.bookmark.extend_from_slice(mark);
+                self.bookmark.extend_from_slice(bookmark);
             }
             (
                 Record::Page { .. }

@@ -21,8 +21,8 @@ pub(crate) struct Bookmark(Mutex<(Lsn, Vec<u8>)>);
 
 impl Bookmark {
     /// The bookmark that recovery has found.
-    pub(super) fn recovered(mark: Vec<u8>) -> Bookmark {
-        Bookmark(Mutex::new((Lsn::ZERO, mark)))
+    pub(super) fn recovered(bookmark: Vec<u8>) -> Bookmark {
+        Bookmark(Mutex::new((Lsn::ZERO, bookmark)))
     }
 
     /// Returns the newest bookmark; empty: none.
@@ -32,25 +32,25 @@ impl Bookmark {
 
     /// Notes the bookmark of the group at `lsn`. To be called before others can find the group: so
     /// a checkpoint that begins above it lists this bookmark or a newer one.
-    pub(super) fn note(&self, lsn: Lsn, mark: &[u8]) {
+    pub(super) fn note(&self, lsn: Lsn, bookmark: &[u8]) {
         let mut newest = self.0.lock();
         if lsn >= newest.0 {
             newest.0 = lsn;
             newest.1.clear();
-            newest.1.extend_from_slice(mark);
+            newest.1.extend_from_slice(bookmark);
         }
     }
 
     /// Logs a bookmark that belongs to no commit. Returns the LSN of its group.
-    pub(crate) fn log(&self, log: &Log, mark: &[u8]) -> Result<Lsn> {
+    pub(crate) fn log(&self, log: &Log, bookmark: &[u8]) -> Result<Lsn> {
         log.make_room()?;
-        Ok(log_record(log, &Record::Bookmark { mark }, |lsn| self.note(lsn, mark)))
+        Ok(log_record(log, &Record::Bookmark { bookmark }, |lsn| self.note(lsn, bookmark)))
     }
 }
 
 /// Fails for a bookmark that is too long.
-pub(crate) fn check(mark: &[u8]) -> Result {
-    match mark.len() {
+pub(crate) fn check(bookmark: &[u8]) -> Result {
+    match bookmark.len() {
         len if len > BOOKMARK_BYTES_MAX => {
             Err(Error::Misuse(format!("a bookmark of {len} bytes: up to {BOOKMARK_BYTES_MAX} are allowed")))
         }

@@ -37,29 +37,29 @@ impl Commits<'_> {
     /// Commits a transaction that has changed something. From here on it is committed for every
     /// other transaction, and its locks are free. It survives a crash once the log is durable
     /// beyond the returned LSN; one that a coordinator has `on_record` survives in any case. A
-    /// `mark` becomes the database's bookmark by the same group of the log. There is `room` for it,
-    /// so no reader waits for more than a few steps while the transaction is committing.
+    /// `bookmark` becomes the database's bookmark by the same group of the log. There is `room` for
+    /// it, so no reader waits for more than a few steps while the transaction is committing.
     pub(super) fn record_commit(
         &self,
         owner: &Owner,
         stream: &Arc<Stream>,
         on_record: OnRecord,
-        mark: Option<&[u8]>,
+        bookmark: Option<&[u8]>,
         room: Room<'_>,
     ) -> Lsn {
         let txn = owner.txn();
         self.versions.status.set(txn, TxnState::Committing);
         let put = |bytes: &mut Vec<u8>| {
             group::put_record(bytes, &Record::Commit { txn });
-            if let Some(mark) = mark {
-                group::put_record(bytes, &Record::Bookmark { mark });
+            if let Some(bookmark) = bookmark {
+                group::put_record(bytes, &Record::Bookmark { bookmark });
             }
         };
         let lsn = log_in(self.log, room, put, |lsn| {
             // Before the first reader sees the commit.
             self.unrecorded.note(on_record, lsn);
-            if let Some(mark) = mark {
-                self.bookmark.note(lsn, mark);
+            if let Some(bookmark) = bookmark {
+                self.bookmark.note(lsn, bookmark);
             }
             self.versions.status.set(txn, TxnState::Committed(lsn));
         });
@@ -79,16 +79,16 @@ impl Commits<'_> {
         self.versions.status.set(owner.txn(), TxnState::Settled);
     }
 
-    /// Commits, with a bookmark if there is a `mark`. Returns the LSN of the commit record or of
+    /// Commits, with the bookmark if there is one. Returns the LSN of the commit record or of
     /// the bookmark, which is not durable yet; none if there was nothing to make durable. REQUIRES:
     /// no latch held.
-    pub(crate) fn commit(&self, txn: &Txn, mark: Option<&[u8]>) -> Result<Option<Lsn>> {
-        let alone = || mark.map(|mark| self.bookmark.log(self.log, mark)).transpose();
+    pub(crate) fn commit(&self, txn: &Txn, bookmark: Option<&[u8]>) -> Result<Option<Lsn>> {
+        let alone = || bookmark.map(|bookmark| self.bookmark.log(self.log, bookmark)).transpose();
         let Some(owner) = txn.owner() else { return alone() };
         match txn.stream() {
             Some(stream) if !stream.is_empty() => {
                 let room = Room::Lent(self.log.credit()?);
-                Ok(Some(self.record_commit(owner, stream, OnRecord::Nowhere, mark, room)))
+                Ok(Some(self.record_commit(owner, stream, OnRecord::Nowhere, bookmark, room)))
             }
             stream => {
                 if stream.is_some() {

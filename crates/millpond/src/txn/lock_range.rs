@@ -2,11 +2,11 @@
 //! state, and the next-key (range) locks of a serializable transaction, which keep rows from coming
 //! and going in the range.
 
+use super::delete_marks::DeleteMarks;
 use super::lock::{Conflict, RowLocks, conflict_of};
 use super::lock_cursor::LockCursor;
 use super::lock_wait::denied;
 use super::locking_scan::LockingScan;
-use super::marks::Marks;
 use super::read::{FoundRow, Value, after};
 use super::rules::Rules;
 use super::scan::{Next, ScanRange};
@@ -139,7 +139,7 @@ impl RowLocks<'_> {
         cursor: &mut LockCursor<'_>,
         leaf: Leaf<'_>,
         since: ScanStart,
-        marks: &mut Marks<'_>,
+        marks: &mut DeleteMarks<'_>,
         out: &mut Vec<FoundRow>,
     ) -> Result<(Option<Vec<u8>>, Then<'_>)> {
         let LockingScan { backward, max, locks, rules, .. } = cursor.how;
@@ -222,7 +222,7 @@ impl RowLocks<'_> {
             }
             let page = cursor.leaf(self.store, ahead)?;
             let leaf = Leaf::new(&page);
-            let mut marks = Marks::of(self.store, self.versions, cursor.tree);
+            let mut marks = DeleteMarks::of(self.store, self.versions, cursor.tree);
             if let Some(writers) = self.writers_before(&cursor, leaf, since)? {
                 drop(page);
                 self.wait_for_writers(txn, writers, since)?;

@@ -20,8 +20,8 @@
 //! - [`mod@write`] changes a row, and [`lock`] locks one. [`lock_range`] locks the rows of a range,
 //!   and the range itself, from the position of a [`lock_cursor`] on; a [`locking_scan`] says how.
 //!   [`load`] fills a new tree. [`table_locks`] locks tables and counters.
-//! - [`read`] reads one row and [`scan`] many. [`marks`] notes where scans find nothing but delete
-//!   marks. [`leaf_cache`] saves descents. [`own_snapshot`] is a transaction's snapshot;
+//! - [`read`] reads one row and [`scan`] many. [`delete_marks`] notes where scans find nothing but
+//!   delete marks. [`leaf_cache`] saves descents. [`own_snapshot`] is a transaction's snapshot;
 //!   [`overtaken`] finds out where the transaction has changed rows that are newer than this
 //!   snapshot.
 //! - [`commit`] and [`rollback`] end transactions. [`prepare`] prepares them and decides prepared
@@ -41,6 +41,7 @@ pub(crate) mod bookmark;
 mod chain_heads;
 mod commit;
 pub(crate) mod counters;
+mod delete_marks;
 mod ended_txns;
 mod harden;
 mod history;
@@ -53,7 +54,6 @@ mod lock_range;
 pub(crate) mod lock_wait;
 mod locking_scan;
 mod log_record;
-mod marks;
 mod on_record;
 pub(crate) mod overtaken;
 mod own_snapshot;

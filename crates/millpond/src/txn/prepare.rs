@@ -92,18 +92,18 @@ impl TwoPhase<'_> {
     }
 
     /// Commits a held transaction, which its coordinator perhaps has on record, with a bookmark if
-    /// there is a `mark`. As room is kept for the records, it waits for nothing.
+    /// there is a `bookmark`. As room is kept for the records, it waits for nothing.
     pub(crate) fn commit_held(
         &self,
         txn: &Txn,
         xid: &[u8],
         on_record: OnRecord,
-        mark: Option<&[u8]>,
+        bookmark: Option<&[u8]>,
         room: &KeptRoom,
     ) -> Lsn {
         let owner = self.commits.owner(txn);
         let stream = self.stream_of_prepared(owner, txn.stream());
-        let lsn = self.commits.record_commit(owner, &stream, on_record, mark, Room::Kept(room));
+        let lsn = self.commits.record_commit(owner, &stream, on_record, bookmark, Room::Kept(room));
         self.prepared.remove(xid);
         lsn
     }

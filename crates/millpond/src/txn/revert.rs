@@ -30,7 +30,7 @@ pub(super) const RECORD_REDO: u64 = 160;
 /// How a transaction's undo is reverted.
 pub(super) struct RevertOptions<'a> {
     /// It is reverted back to this point.
-    pub(super) mark: UndoPosition,
+    pub(super) position: UndoPosition,
     /// The stream's owner, if it goes on and keeps the locks.
     pub(super) keeps_locks: Option<&'a Arc<Owner>>,
     pub(super) wait: UndoWait,
@@ -244,7 +244,7 @@ impl Reverter<'_> {
         skip: &mut dyn FnMut(Error, u64) -> Result,
     ) -> Result<bool> {
         let (owner, mut held, mut skipped_row) = (stream.owner(), HeldPiece::default(), false);
-        while let Some(at) = next.filter(|&at| at >= options.mark.end) {
+        while let Some(at) = next.filter(|&at| at >= options.position.end) {
             let read = stream.read(at, &held, |record| {
                 let (task, bytes) = match record.entry {
                     UndoEntry::Insert { tree, key } => (UndoTask::Row(tree, key.to_vec()), key.len()),

@@ -67,7 +67,7 @@ impl Rollbacks<'_> {
         skip_unreadable: bool,
     ) -> Result<bool> {
         let options = RevertOptions {
-            mark: UndoPosition { end: 0, last: None },
+            position: UndoPosition { end: 0, last: None },
             keeps_locks: None,
             wait,
             skip_unreadable,
@@ -90,12 +90,12 @@ impl Rollbacks<'_> {
         Ok(true)
     }
 
-    /// Undoes what the transaction did since `mark`. Locks that it asked for stay. Locks that its
-    /// versions were stay if it is serializable. If the rollback fails, the transaction is doomed:
-    /// it has been rolled back as a whole. Half undone it must not go on, because at its end
-    /// nothing would tell which half was undone.
-    pub(crate) fn rollback_to(&self, txn: &Txn, mark: UndoPosition, rules: Rules) -> Result {
-        let undone = self.undo_to(txn, mark, rules);
+    /// Undoes what the transaction did since `position`. Locks that it asked for stay. Locks that
+    /// its versions were stay if it is serializable. If the rollback fails, the transaction is
+    /// doomed: it has been rolled back as a whole. Half undone it must not go on, because at its
+    /// end nothing would tell which half was undone.
+    pub(crate) fn rollback_to(&self, txn: &Txn, position: UndoPosition, rules: Rules) -> Result {
+        let undone = self.undo_to(txn, position, rules);
         if undone.is_err() && !planted(Bug::HalfUndoneGoesOn) {
             self.rollback(txn);
             txn.doomed.set(true);
@@ -103,21 +103,22 @@ impl Rollbacks<'_> {
         undone
     }
 
-    fn undo_to(&self, txn: &Txn, mark: UndoPosition, rules: Rules) -> Result {
-        let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
-        txn.can_rewind(mark)?;
+    fn undo_to(&self, txn: &Txn, position: UndoPosition, rules: Rules) -> Result {
+        let Some(stream) = txn.stream().filter(|stream| stream.end() > position.end) else { return Ok(()) };
+        txn.can_rewind(position)?;
         let (owner, Reverter { versions, locks, .. }) = (stream.owner(), self.reverter);
         let keeps_locks = rules.serializable.then(|| txn.owner_or_begin(versions, locks));
         let is_undone =
-            |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
-        let options = RevertOptions { mark, keeps_locks, wait: UndoWait::AsCaller, skip_unreadable: false };
+            |version: crate::page::node::Version| version.txn == owner && version.undo_at >= position.end;
+        let options =
+            RevertOptions { position, keeps_locks, wait: UndoWait::AsCaller, skip_unreadable: false };
         let whole = self.reverter.revert_stream(stream, &mut stream.position().last, &options, is_undone)?;
         base::check!(whole, "a call waits for room");
         let store = self.reverter.store;
         store.log.make_room()?;
-        let at = stream.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
+        let at = stream.append(UndoEntry::Rewind { end: position.end, last: position.last });
         let mut entry = Vec::new();
-        encode_rewind(mark.end, mark.last, &mut entry);
+        encode_rewind(position.end, position.last, &mut entry);
         if !planted(Bug::RewindNotLogged) {
             log_record(&store.log, &Record::Undo { txn: owner, at, entry: &entry }, |_| {});
         }

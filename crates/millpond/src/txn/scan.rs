@@ -6,7 +6,7 @@
 //! [`Progress`] tells a long scan from others. A long scan reads its leaves into a few frames that
 //! it uses again (Bp6), so that the pages that others use stay in the pool.
 
-use super::marks::Marks;
+use super::delete_marks::DeleteMarks;
 use super::read::{Reader, Value, after, chain_of};
 use crate::btree::{LeafReads, Tree};
 use crate::buffer::{FetchHint, PageRead, Pool};
@@ -331,7 +331,7 @@ impl Reader<'_> {
         // Neighbours often come from one transaction. One that is visible stays visible.
         let mut visible = None;
         let leaf = Leaf::new(&page);
-        let (mut marks, since) = (Marks::of(store, versions, tree), || view.snapshot);
+        let (mut marks, since) = (DeleteMarks::of(store, versions, tree), || view.snapshot);
         for slot in slots {
             let at = leaf.row_at(slot);
             if visible == Some(at.version.txn) {

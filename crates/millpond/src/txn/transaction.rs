@@ -116,16 +116,16 @@ impl Txn {
         self.stream().map_or(UndoPosition { end: 0, last: None }, |stream| stream.position())
     }
 
-    /// Returns whether `mark` is a point of the transaction that has not been rolled back.
-    pub(crate) fn reaches(&self, mark: UndoPosition) -> bool {
-        let start = mark == UndoPosition { end: 0, last: None };
-        start || self.stream().is_some_and(|stream| stream.reaches(mark))
+    /// Returns whether `position` is a point of the transaction that has not been rolled back.
+    pub(crate) fn reaches(&self, position: UndoPosition) -> bool {
+        let start = position == UndoPosition { end: 0, last: None };
+        start || self.stream().is_some_and(|stream| stream.reaches(position))
     }
 
     /// Fails if the transaction has been rolled back to savepoints so often that its undo could not
     /// tell any more which records were undone.
-    pub(crate) fn can_rewind(&self, mark: UndoPosition) -> Result {
-        if self.stream().is_none_or(|stream| stream.end() <= mark.end || stream.can_rewind(mark)) {
+    pub(crate) fn can_rewind(&self, position: UndoPosition) -> Result {
+        if self.stream().is_none_or(|stream| stream.end() <= position.end || stream.can_rewind(position)) {
             return Ok(());
         }
         let what = format!("the transaction has been rolled back to a savepoint {REWINDS_MAX} times");

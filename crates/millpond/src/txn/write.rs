@@ -223,7 +223,7 @@ impl RowWriter<'_> {
             let undo_at = stream.append(UndoEntry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let mark = stream.position();
+        let position = stream.position();
         let mut admit = || admission.admit_more(page_bytes);
         let chain = write_chain(self.rows.store, tree.id, value, &mut begin, &mut admit);
         stream.add_pages(value.len().div_ceil(page_bytes) as u64);
@@ -237,7 +237,7 @@ impl RowWriter<'_> {
             Err(Error::Deadlock | Error::WriteConflict) => wrote,
             // No row links the chain. If the transaction goes on and commits, that undo is never
             // read again. If the pages cannot be freed, the transaction does not go on.
-            Err(_) => self.rollbacks().rollback_to(txn, mark, rules).and(wrote),
+            Err(_) => self.rollbacks().rollback_to(txn, position, rules).and(wrote),
             Ok(_) => {
                 // The row's version is the lock now, as that of a short value. If the statement is
                 // undone, nothing stays locked.

@@ -484,13 +484,13 @@ mod tests {
     fn a_rollback_skips_what_an_earlier_one_undid() {
         let s = stream();
         insert(&s, b"a");
-        let mark = s.position();
+        let position = s.position();
         for round in 0..3 {
             insert(&s, b"b");
             insert(&s, b"c");
-            assert_eq!(backward(&s, mark), ["c", "b"], "round {round} walks its own records only");
-            s.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
-            assert_eq!(backward(&s, mark), [""; 0]);
+            assert_eq!(backward(&s, position), ["c", "b"], "round {round} walks its own records only");
+            s.append(UndoEntry::Rewind { end: position.end, last: position.last });
+            assert_eq!(backward(&s, position), [""; 0]);
         }
         insert(&s, b"d");
         assert_eq!(backward(&s, UndoPosition { end: 0, last: None }), ["d", "a"]);

@@ -3,11 +3,11 @@
 
 use super::{MIB, NEIGHBOURS, ROW_BYTES, STEP_US, Second, World};
 use crate::admission::{AdmissionView, must_wait};
+use crate::age_limits::age_limits;
 use crate::governor::CleanerSample;
 use crate::innodb::cleaner::InnodbCleaner;
-use crate::innodb::points::marks;
+use crate::innodb::points::limits;
 use crate::innodb::{Neighbours, Settings};
-use crate::thresholds::thresholds;
 use expect_test::{Expect, expect};
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl InnodbWorld {
     fn new(settings: Settings, capacity_mib: u64, pages: usize) -> InnodbWorld {
         let mut world = World::new(capacity_mib, pages, 10_000.0, 16);
         let capacity = capacity_mib * MIB;
-        world.limits = marks(settings.server, thresholds(capacity, 16), capacity);
+        world.limits = limits(settings.server, age_limits(capacity, 16), capacity);
         InnodbWorld {
             world,
             cleaner: InnodbCleaner::new(settings),
@@ -118,7 +118,7 @@ impl InnodbWorld {
                 end_lsn: w.end_lsn,
                 checkpoint_lsn: w.checkpoint_lsn,
                 redo_bytes_per_s: 0.0,
-                thresholds: w.limits,
+                limits: w.limits,
                 first_dirty: &w.buckets(),
                 frames: w.first_dirty.len() as u64 * 2,
                 free_frames: 4000,

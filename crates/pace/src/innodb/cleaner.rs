@@ -67,7 +67,7 @@ impl InnodbCleaner {
         let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
         let look = Look {
             sample: s,
-            points: log_points(self.settings.server, s.thresholds.capacity),
+            points: log_points(self.settings.server, s.limits.capacity),
             dirty,
             dirty_pct: dirty as f64 * 100.0 / s.frames.max(1) as f64,
             oldest_lsn: if dirty == 0 { s.end_lsn } else { s.checkpoint_lsn },
@@ -96,7 +96,7 @@ impl InnodbCleaner {
     fn note_age(&mut self, look: &Look<'_>) {
         let end = look.sample.end_lsn;
         let age = end.saturating_sub(look.sample.checkpoint_lsn);
-        let stop = look.points.sync_age.min(look.sample.thresholds.hard);
+        let stop = look.points.sync_age.min(look.sample.limits.hard);
         // Writers stand already if the longest mini-transaction does not fit.
         if age.saturating_add(MTR_REDO_BYTES_MAX) > stop {
             self.sync_until = end;
@@ -183,7 +183,7 @@ impl InnodbCleaner {
 
 impl Planner for InnodbCleaner {
     fn plan(&mut self, mut sample: CleanerSample<'_>, hard_now: u64, is_writing: bool) -> CleanerPlan {
-        sample.thresholds.hard = sample.thresholds.hard.min(hard_now);
+        sample.limits.hard = sample.limits.hard.min(hard_now);
         self.step(&sample, is_writing)
     }
 }
@@ -191,8 +191,8 @@ impl Planner for InnodbCleaner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::age_limits::age_limits;
     use crate::governor::DirtyBucket;
-    use crate::thresholds::thresholds;
     use expect_test::{Expect, expect};
 
     const MIB: u64 = 1 << 20;
@@ -226,7 +226,7 @@ mod tests {
                 end_lsn: end * MIB,
                 checkpoint_lsn: (end - age) * MIB,
                 redo_bytes_per_s: 0.0,
-                thresholds: thresholds(96 * MIB, 16),
+                limits: age_limits(96 * MIB, 16),
                 first_dirty: &[DirtyBucket { end_lsn: end * MIB, pages: dirty }],
                 frames: 65_536,
                 free_frames: free,

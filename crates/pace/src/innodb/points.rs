@@ -1,4 +1,4 @@
-//! The marks on the scale of the checkpoint age, which InnoDB derives from the size of the log.
+//! The limits on the scale of the checkpoint age, which InnoDB derives from the size of the log.
 //!
 //! ```text
 //! 0 .... low-water mark ........ async ..... sync ........ size
@@ -8,12 +8,12 @@
 //! ```
 
 use super::{Server, Settings};
-use crate::thresholds::Thresholds;
+use crate::age_limits::AgeLimits;
 
 /// InnoDB's usual page size. What it holds back counts in such pages.
 const PAGE_BYTES: u64 = 16 << 10;
 
-/// Marks on the scale of the checkpoint age, in bytes.
+/// Limits on the scale of the checkpoint age, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPoints {
     /// The part of the log from which the low-water mark of adaptive flushing counts.
@@ -24,7 +24,7 @@ pub struct LogPoints {
     pub sync_age: u64,
 }
 
-/// Returns the marks for a log of `log_bytes` in all.
+/// Returns the limits for a log of `log_bytes` in all.
 #[must_use]
 pub fn log_points(server: Server, log_bytes: u64) -> LogPoints {
     match server {
@@ -41,14 +41,14 @@ impl LogPoints {
     }
 }
 
-/// Returns the marks that this law puts in the place of Millpond's: nothing is delayed before
-/// writers stop. They stop no later than Millpond's writers, because the redo above its hard mark
+/// Returns the limits that this law puts in the place of Millpond's: nothing is delayed before
+/// writers stop. They stop no later than Millpond's writers, because the redo above its hard limit
 /// is needed by those that were admitted. `log_bytes` is the size of the log.
 #[must_use]
-pub fn marks(server: Server, own: Thresholds, log_bytes: u64) -> Thresholds {
+pub fn limits(server: Server, own: AgeLimits, log_bytes: u64) -> AgeLimits {
     let points = log_points(server, log_bytes);
     let hard = points.sync_age.min(own.hard);
-    Thresholds { target: points.async_age.min(hard), soft: hard, hard, capacity: own.capacity }
+    AgeLimits { target: points.async_age.min(hard), soft: hard, hard, capacity: own.capacity }
 }
 
 /// A tenth is held back for safety, then 48 pages for ten threads in a change of a tree, then
@@ -122,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_delay_nobody_before_they_stop_all() {
-        let own = |threads| crate::thresholds::thresholds(96 << 20, threads);
-        let mine = marks(Server::MariaDb1011, own(16), 96 << 20);
+    fn no_limit_delays_before_one_stops_all() {
+        let own = |threads| crate::age_limits::age_limits(96 << 20, threads);
+        let mine = limits(Server::MariaDb1011, own(16), 96 << 20);
         assert_eq!((mine.target, mine.soft, mine.hard), (70_717_088, 80_819_529, 80_819_529));
         assert_eq!(mine.capacity, 96 << 20);
         // With a thousand threads a quarter of the log is held back. So it is while most of the
         // log's files do not exist yet.
-        assert_eq!(marks(Server::MariaDb1011, own(1000), 96 << 20).hard, 72 << 20);
-        assert_eq!(marks(Server::MySql8, own(16), 1 << 30).hard, own(16).hard);
+        assert_eq!(limits(Server::MariaDb1011, own(1000), 96 << 20).hard, 72 << 20);
+        assert_eq!(limits(Server::MySql8, own(16), 1 << 30).hard, own(16).hard);
     }
 
     #[test]

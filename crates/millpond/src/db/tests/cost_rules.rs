@@ -121,10 +121,10 @@ fn a_row_put_into_a_cleared_range_is_found() {
     assert_eq!(first(HeadRead::Range).0, key(390));
     let old = db.begin().unwrap();
     assert_eq!(middle(&old), 0);
-    let mark = writer.savepoint();
+    let savepoint = writer.savepoint();
     writer.put(&t, &key(201), b"again").unwrap();
     assert_eq!(middle(&writer), 2);
-    writer.rollback_to(&mark).unwrap();
+    writer.rollback_to(&savepoint).unwrap();
     assert_eq!(middle(&writer), 1);
     writer.commit().unwrap();
     assert_eq!((middle(&old), middle(&db.begin().unwrap())), (0, 1));
@@ -201,7 +201,7 @@ fn every_snapshot_keeps_its_view_during_random_changes() {
             let mut tx = db.begin().unwrap();
             for _ in 0..rng.between(1, 4) {
                 let key = key(rng.below(12) as u32);
-                let mark = tx.savepoint();
+                let savepoint = tx.savepoint();
                 if rng.below(4) == 0 {
                     tx.delete(&t, &key).unwrap();
                 } else {
@@ -212,7 +212,7 @@ fn every_snapshot_keeps_its_view_during_random_changes() {
                     tx.put(&t, &key, &value).unwrap();
                 }
                 if rng.below(8) == 0 {
-                    tx.rollback_to(&mark).unwrap();
+                    tx.rollback_to(&savepoint).unwrap();
                 }
             }
             if rng.below(10) == 0 {

@@ -152,9 +152,9 @@ fn common_calls(unmoved: &mut Unmoved) {
     tx.put(t, b"long", &[7; 20_000]).unwrap();
     tx.put(t, &row(1), b"changed").unwrap();
     unmoved.look(db);
-    let mark = tx.savepoint();
+    let savepoint = tx.savepoint();
     tx.delete(t, &row(2)).unwrap();
-    tx.rollback_to(&mark).unwrap();
+    tx.rollback_to(&savepoint).unwrap();
     db.checkpoint().unwrap();
     tx.commit_async().unwrap().wait().unwrap();
     assert_eq!(rows(&db.begin().unwrap(), t).len(), 3001);

@@ -306,7 +306,7 @@ fn rollback_that_finds_no_page(disk: &MemDisk) -> Option<(Db, Table, u64)> {
 
 /// A rollback waits for pages that others may free, so these are admitted although the ballast is
 /// spent. A snapshot keeps purge from making their undo unnecessary. They filled the log up to the
-/// hard mark. Then purge had no room in the log either, and nothing could be written any more, not
+/// hard limit. Then purge had no room in the log either, and nothing could be written any more, not
 /// even after the end of the snapshot.
 #[test]
 fn on_a_full_disk_those_that_free_pages_for_a_rollback_leave_purge_its_room() {

@@ -75,7 +75,7 @@ fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
     for n in 0..3000 {
         tx.put(&t, &key(n % 1500), &vec![n as u8; 60 + n as usize % 90]).unwrap();
     }
-    let mark = tx.savepoint();
+    let savepoint = tx.savepoint();
     let there = rows(&tx, &t);
     for n in 0..2000 {
         match n % 3 {
@@ -89,7 +89,7 @@ fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
     assert_eq!(all(&db, "t"), before);
     assert!(metric(&db, "undo_fetches") > 0);
     assert_eq!(rows(&db.begin().unwrap(), &t).into_iter().rev().collect::<Vec<_>>(), backward(&db, &t));
-    tx.rollback_to(&mark).unwrap();
+    tx.rollback_to(&savepoint).unwrap();
     assert_eq!(rows(&tx, &t), there);
     end(&db, tx);
     HISTORY_BYTES.set(0);

@@ -170,8 +170,8 @@ fn a_million_rollbacks_to_savepoints_are_allowed() {
         // As a million calls would do, in less time.
         let stream = tx.txn().stream().unwrap();
         while stream.can_rewind(stream.position()) {
-            let mark = stream.position();
-            stream.append(crate::undo::UndoEntry::Rewind { end: mark.end, last: mark.last });
+            let position = stream.position();
+            stream.append(crate::undo::UndoEntry::Rewind { end: position.end, last: position.last });
         }
         let memory = db.metrics().get("undo_bytes").unwrap();
         assert!((16e6..80e6).contains(&memory), "{memory}");

@@ -141,7 +141,7 @@ fn a_transaction_that_waits_for_a_row_holds_no_log_space() {
     const WAITERS: u8 = 8;
     const OP: u64 = 1 + 100 + 128;
     let mut options = options().lock_wait(Duration::from_secs(20));
-    // The test sets the marks of admission itself.
+    // The test sets the limits of admission itself.
     options.tuning.no_threads = true;
     let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();

@@ -190,7 +190,7 @@ fn alternate(seed: u64, isolation: Isolation) -> Seen {
     tx.begin_statement().unwrap();
     rows(&tx, &world.rows);
     let mut other = world.begin(Isolation::ReadCommitted);
-    let mut mark = tx.savepoint();
+    let mut savepoint = tx.savepoint();
     let mut overtakes = false;
     for step in 0..30 {
         match rng.below(12) {
@@ -204,9 +204,9 @@ fn alternate(seed: u64, isolation: Isolation) -> Seen {
                 std::mem::replace(&mut other, world.begin(Isolation::ReadCommitted)).commit().unwrap();
             }
             10 => {
-                mark = tx.savepoint();
+                savepoint = tx.savepoint();
             }
-            _ if rng.one_in(3) => tx.rollback_to(&mark).unwrap(),
+            _ if rng.one_in(3) => tx.rollback_to(&savepoint).unwrap(),
             _ => {
                 world.db.core.engine.txns.history_keeper().step().unwrap();
             }

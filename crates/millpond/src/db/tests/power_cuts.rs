@@ -6,7 +6,7 @@ use super::*;
 fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [Rows]) {
     let mut tx = db.begin().unwrap();
     let mut scratch = models.to_vec();
-    let mut marks = Vec::new();
+    let mut savepoints = Vec::new();
     for _ in 0..rng.between(1, 12) {
         let i = rng.below(tables.len() as u64) as usize;
         let key = format!("key {}", rng.below(300)).into_bytes();
@@ -22,10 +22,10 @@ fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [R
                 let was = tx.delete(&tables[i], &key).unwrap();
                 assert_eq!(was, scratch[i].remove(&key).is_some());
             }
-            8 => marks.push((tx.savepoint(), scratch.clone())),
+            8 => savepoints.push((tx.savepoint(), scratch.clone())),
             _ => {
-                if let Some((mark, state)) = marks.pop() {
-                    tx.rollback_to(&mark).unwrap();
+                if let Some((savepoint, state)) = savepoints.pop() {
+                    tx.rollback_to(&savepoint).unwrap();
                     scratch = state;
                 }
             }

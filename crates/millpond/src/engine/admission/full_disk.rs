@@ -1,8 +1,8 @@
 //! [`FullDisk`]: what stops operations while the disk is full, and how long they wait for space.
 
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pace::age_limits::AgeLimits;
 use pace::constants::{FULL_DISK_NO_PROGRESS_US, FULL_DISK_ROUNDS, FULL_DISK_WAIT_US};
-use pace::thresholds::Thresholds;
 use pace::undo_admission::stop_beside_waiting;
 
 /// The state of a full disk.
@@ -55,13 +55,13 @@ impl FullDisk {
     /// Returns the age at which new operations stop: 0 while the ballast is spent. The undo of what
     /// is unfinished then can be hardened with the rest of the ballast. So rollback and purge
     /// continue, however long they take, and give the ballast's space back.
-    pub(super) fn stop(&self, marks: &Thresholds) -> u64 {
+    pub(super) fn stop(&self, limits: &AgeLimits) -> u64 {
         if self.ballast_spent.load(Ordering::Relaxed) {
             0
         } else if self.rollback_waits.load(Ordering::Relaxed) {
-            stop_beside_waiting(marks)
+            stop_beside_waiting(limits)
         } else {
-            marks.hard
+            limits.hard
         }
     }
 
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn a_spent_ballast_stops_operations() {
-        let marks = Thresholds { target: 0, soft: 100, hard: 200, capacity: 400 };
+        let limits = AgeLimits { target: 0, soft: 100, hard: 200, capacity: 400 };
         let full = FullDisk::default();
-        assert!(!full.holds_operations() && full.stop(&marks) == 200);
+        assert!(!full.holds_operations() && full.stop(&limits) == 200);
         full.set_ballast_spent(false, true);
-        assert!(full.holds_operations() && full.stop(&marks) == stop_beside_waiting(&marks));
+        assert!(full.holds_operations() && full.stop(&limits) == stop_beside_waiting(&limits));
         full.set_ballast_spent(true, true);
-        assert!(full.holds_operations() && full.stop(&marks) == 0);
+        assert!(full.holds_operations() && full.stop(&limits) == 0);
         // The checkpoint is no progress meanwhile.
         let mut seen = full.progress(0, 5);
         (0..=FULL_DISK_ROUNDS).for_each(|_| full.count_round());

@@ -1,18 +1,18 @@
 //! Admission (flow control, throttling): where a writer pays for cleaning that is behind (Fl6).
 //! Every row operation asks here before its mini-transaction, with no latch held. Rollback and
 //! purge ask too, with limits of their own (`undo`). Commits do not ask. The redo between the hard
-//! mark and the capacity is for commits and for operations that were already admitted.
+//! limit and the capacity is for commits and for operations that were already admitted.
 //!
-//! Below the soft mark this costs two relaxed loads. If the log needs more files, the cleaner is
-//! told as well. Above the soft mark an operation pays for its redo with time, and waits for its
+//! Below the soft limit this costs two relaxed loads. If the log needs more files, the cleaner is
+//! told as well. Above the soft limit an operation pays for its redo with time, and waits for its
 //! turn. The rule is `pace::admission`.
 //!
-//! `marks` is the room in the log, `turns` the queue of those that pay, `full_disk` the rules of a
-//! full disk, and `gate` ends it all when the database closes.
+//! `current_limits` is the room in the log, `turns` the queue of those that pay, `full_disk` the
+//! rules of a full disk, and `gate` ends it all when the database closes.
 
+mod current_limits;
 mod full_disk;
 mod gate;
-mod marks;
 mod turns;
 mod undo;
 mod undo_slice;
@@ -23,14 +23,14 @@ use crate::log::Log;
 use crate::txn::WriteAdmission;
 use base::Lsn;
 use base::sync::{Condvar, Mutex, Unparker};
+use current_limits::CurrentLimits;
 use full_disk::{FullDisk, SpaceProgress};
 pub(super) use gate::Asker;
 use gate::Gate;
-use marks::Marks;
 use metrics::{Latency, M, Metrics};
 use pace::admission::{AdmissionView, must_wait, price_ns};
+use pace::age_limits::AgeLimits;
 use pace::constants::FULL_DISK_RECHECK_US;
-use pace::thresholds::Thresholds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,12 +48,12 @@ pub(crate) struct Admission {
     metrics: Arc<Metrics>,
     cleaner: Unparker,
     gate: Gate,
-    marks: Marks,
+    limits: CurrentLimits,
     turns: Turns,
     full: FullDisk,
     /// The slice of rollback and purge.
     slice: UndoSlice,
-    /// The file without space for what the checkpoint must write before it can move. The marks are
+    /// The file without space for what the checkpoint must write before it can move. The limits are
     /// set under this mutex.
     at_limit: Mutex<Option<PathBuf>>,
     moved: Condvar,
@@ -66,7 +66,7 @@ pub(crate) struct Admitted<'a> {
     admission: &'a Admission,
     /// The redo that it was admitted for.
     redo_bytes: u64,
-    /// Is counted if it was admitted above the soft mark.
+    /// Is counted if it was admitted above the soft limit.
     unwritten: Option<Unwritten<'a>>,
     /// How long the operation was held, microseconds.
     pub(crate) held_us: u64,
@@ -114,7 +114,7 @@ impl WriteAdmission for Admitted<'_> {
 }
 
 impl Admission {
-    /// Returns an admission that admits every operation until [`Admission::set_marks`] is called.
+    /// Returns an admission that admits every operation until [`Admission::set_limits`] is called.
     pub(super) fn new(context: &Context, log: &Arc<Log>, cleaner: Unparker) -> Admission {
         let Context { vfs, metrics, poison } = context.clone();
         Admission {
@@ -123,7 +123,7 @@ impl Admission {
             metrics,
             cleaner,
             gate: Gate::new(poison),
-            marks: Marks::new(),
+            limits: CurrentLimits::new(),
             turns: Turns::default(),
             full: FullDisk::default(),
             slice: UndoSlice::default(),
@@ -145,16 +145,16 @@ impl Admission {
     /// Returns whether an operation with this much redo is admitted without a closer look.
     #[inline]
     pub(super) fn is_free(&self, redo_bytes: u64) -> bool {
-        self.marks.is_free(self.log.reserved_lsn().0 + redo_bytes)
+        self.limits.is_free(self.log.reserved_lsn().0 + redo_bytes)
     }
 
     fn view(&self, now_us: u64) -> AdmissionView {
-        let (checkpoint, marks) = (Lsn(self.marks.checkpoint()), self.marks.thresholds());
+        let (checkpoint, limits) = (Lsn(self.limits.checkpoint()), self.limits.all());
         AdmissionView {
             age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.turns.unwritten(),
-            soft: marks.soft,
-            hard: self.full.stop(&marks),
-            clean_bytes_per_s: self.marks.clean_rate(now_us),
+            soft: limits.soft,
+            hard: self.full.stop(&limits),
+            clean_bytes_per_s: self.limits.clean_rate(now_us),
         }
     }
 
@@ -167,7 +167,7 @@ impl Admission {
     fn admit_above(&self, redo_bytes: u64, payment: Payment) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
-        let mut progress = self.full.progress(begun, self.marks.checkpoint());
+        let mut progress = self.full.progress(begun, self.limits.checkpoint());
         // A burst after a quiet time: the cleaner sleeps long. When it is woken, it makes files
         // first.
         self.wake_cleaner();
@@ -228,14 +228,14 @@ impl Admission {
     /// progress that was seen.
     fn wait_for_room(&self, redo_bytes: u64, progress: &mut SpaceProgress) -> Result {
         let mut full = self.at_limit.lock();
-        // The marks change under this mutex, so no change is missed.
+        // The limits change under this mutex, so no change is missed.
         if must_wait(&self.view(0), redo_bytes) && self.check(Asker::Caller).is_ok() {
             self.cleaner.unpark();
             let Some(file) = &*full else {
                 self.moved.wait_for(&mut full, RECHECK);
                 return Ok(());
             };
-            if progress.gives_up(self.full.progress(self.clock.now_us(), self.marks.checkpoint())) {
+            if progress.gives_up(self.full.progress(self.clock.now_us(), self.limits.checkpoint())) {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
@@ -262,27 +262,27 @@ impl Admission {
     }
 
     /// Returns the LSN beyond which the log does not go: the end of what operations, commits,
-    /// rollback and purge may write with the present marks.
+    /// rollback and purge may write with the present limits.
     pub(super) fn end_of_room(&self) -> Lsn {
-        let _marks = self.at_limit.lock();
-        self.marks.end_of_room()
+        let _limits = self.at_limit.lock();
+        self.limits.end_of_room()
     }
 
-    /// Wakes the cleaner, unless it has just set the marks.
+    /// Wakes the cleaner, unless it has just set the limits.
     fn wake_cleaner(&self) {
         if self.is_silent(self.clock.now_us()) {
             self.cleaner.unpark();
         }
     }
 
-    /// Returns whether the cleaner has not set the marks for a while.
+    /// Returns whether the cleaner has not set the limits for a while.
     pub(super) fn is_silent(&self, now_us: u64) -> bool {
-        self.marks.is_silent(now_us)
+        self.limits.is_silent(now_us)
     }
 
-    /// Returns the present marks.
-    pub(super) fn marks(&self) -> Thresholds {
-        self.marks.thresholds()
+    /// Returns the present limits.
+    pub(super) fn limits(&self) -> AgeLimits {
+        self.limits.all()
     }
 
     /// Sets whether the ballast is spent and will be refilled when unfinished transactions have
@@ -291,7 +291,7 @@ impl Admission {
         let known = self.at_limit.lock();
         self.full.set_ballast_spent(spent, rollback_waits);
         if self.full.holds_operations() {
-            self.marks.look_closer();
+            self.limits.look_closer();
         }
         drop(known);
     }
@@ -310,36 +310,36 @@ impl Admission {
 
     /// Sets how fast cleaning lets the checkpoint advance.
     pub(super) fn set_clean_rate(&self, bytes_per_s: f64) {
-        self.marks.set_clean_rate(bytes_per_s);
+        self.limits.set_clean_rate(bytes_per_s);
     }
 
-    /// Sets the checkpoint LSN, the marks, and the age above which the log needs more files. `look`
-    /// is called under the mutex, so of two threads that call this at once, the later one has the
-    /// later values. Its argument is the checkpoint LSN that the marks count from: the latest that
-    /// any thread has set.
-    pub(super) fn set_marks(
+    /// Sets the checkpoint LSN, the limits, and the age above which the log needs more files.
+    /// `look` is called under the mutex, so of two threads that call this at once, the later one
+    /// has the later values. Its argument is the checkpoint LSN that the limits count from: the
+    /// latest that any thread has set.
+    pub(super) fn set_limits(
         &self,
         checkpoint: Lsn,
-        look: impl FnOnce(Lsn) -> (Thresholds, Option<u64>),
-    ) -> Thresholds {
+        look: impl FnOnce(Lsn) -> (AgeLimits, Option<u64>),
+    ) -> AgeLimits {
         let at_limit = self.at_limit.lock();
-        let checkpoint = checkpoint.0.max(self.marks.checkpoint());
-        let (marks, grows_above) = look(Lsn(checkpoint));
+        let checkpoint = checkpoint.0.max(self.limits.checkpoint());
+        let (limits, grows_above) = look(Lsn(checkpoint));
         let may_be_free = !self.full.holds_operations();
-        self.marks.set(self.clock.now_us(), checkpoint, &marks, grows_above, may_be_free);
+        self.limits.set(self.clock.now_us(), checkpoint, &limits, grows_above, may_be_free);
         drop(at_limit);
         self.moved.notify_all();
-        marks
+        limits
     }
 
     /// Delays operations from now on, and stops them after `bytes` more of redo.
     #[cfg(test)]
     pub(crate) fn leave_room(&self, bytes: u64) {
-        let checkpoint = Lsn(self.marks.checkpoint());
+        let checkpoint = Lsn(self.limits.checkpoint());
         let soft = self.log.reserved_lsn().0 - checkpoint.0;
         self.set_clean_rate(1e12);
-        let marks = Thresholds { target: 0, soft, hard: soft + bytes, capacity: u64::MAX };
-        self.set_marks(checkpoint, |_| (marks, None));
+        let limits = AgeLimits { target: 0, soft, hard: soft + bytes, capacity: u64::MAX };
+        self.set_limits(checkpoint, |_| (limits, None));
     }
 
     /// Wakes all waiting threads; they check whether the database is poisoned.
@@ -358,7 +358,7 @@ impl Admission {
     /// [`Error::Closed`].
     pub(super) fn close(&self, asker: Asker) {
         self.gate.close(asker);
-        self.marks.look_closer();
+        self.limits.look_closer();
         self.wake();
     }
 }
@@ -377,7 +377,7 @@ mod tests {
     use crate::log::{LAST_WRITE, LogStart};
     use base::sync::Parker;
     use metrics::SyncReason;
-    use pace::thresholds::thresholds;
+    use pace::age_limits::age_limits;
     use vfs::Vfs;
 
     /// A transaction that has begun may end: there is a terabyte of log for that.
@@ -388,7 +388,7 @@ mod tests {
         let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
         let cleaner = Parker::new();
         let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
-        admission.set_marks(from, |_| (thresholds(1 << 40, 4), None));
+        admission.set_limits(from, |_| (age_limits(1 << 40, 4), None));
         let mut n = 0;
         let error = loop {
             n += 1;

@@ -1,5 +1,5 @@
-//! [`Turns`]: operations above the soft mark go on one after the other, each when the redo of those
-//! before it is paid for with time.
+//! [`Turns`]: operations above the soft limit go on one after the other, each when the redo of
+//! those before it is paid for with time.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 use pace::admission::{AdmissionDecision, admit};
@@ -9,7 +9,7 @@ use pace::admission::{AdmissionDecision, admit};
 pub(super) struct Turns {
     /// When the next operation's turn begins, nanoseconds of the clock.
     next_ns: AtomicU64,
-    /// Redo of operations that were admitted above the soft mark and are not done, bytes.
+    /// Redo of operations that were admitted above the soft limit and are not done, bytes.
     unwritten: AtomicU64,
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::txn::{UndoAdmission, UndoWait};
 use metrics::M;
-use pace::undo_admission::{UndoDecision, UndoView, admit, pause_us, retry_mark};
+use pace::undo_admission::{UndoDecision, UndoView, admit, pause_us, retry_limit};
 
 impl UndoAdmission for Admission {
     #[inline]
@@ -37,7 +37,7 @@ impl Admission {
                 && let Some(file) = self.blocking_file()
             {
                 let view = self.look(true);
-                if view.age.saturating_add(redo_bytes) > retry_mark(&view.marks) {
+                if view.age.saturating_add(redo_bytes) > retry_limit(&view.limits) {
                     return Err(Error::DiskFull { file });
                 }
             }
@@ -46,7 +46,7 @@ impl Admission {
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
                     self.wake_cleaner();
-                    self.sleep(pause_us(self.marks.clean_rate(self.clock.now_us())), asker);
+                    self.sleep(pause_us(self.limits.clean_rate(self.clock.now_us())), asker);
                     self.slice.begin();
                 }
                 UndoDecision::Wait => {
@@ -66,6 +66,6 @@ impl Admission {
 
     fn look(&self, checkpoint_blocked: bool) -> UndoView {
         let view = self.view(0);
-        UndoView { age: view.age, marks: self.marks(), checkpoint_blocked }
+        UndoView { age: view.age, limits: self.limits(), checkpoint_blocked }
     }
 }

@@ -367,11 +367,11 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
             }
         }
         assert_eq!(world.ask(), Answer::AtLimit);
-        let marks = world.log_size().update_marks(world.now());
-        for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
+        let limits = world.log_size().update_limits(world.now());
+        for _ in 0..(limits.capacity - limits.hard) / 2 / OP_BYTES {
             world.write(1);
         }
-        assert!(world.age() > marks.hard);
+        assert!(world.age() > limits.hard);
         let mut steps = 0;
         while world.ask() != Answer::In(0) {
             world.clean();
@@ -389,12 +389,12 @@ fn a_wait_at_the_limit_ends_when_the_database_closes_or_is_poisoned() {
     for poison in [false, true] {
         let world = World::new(&options(2 * MIB, 4096), 0, 100);
         let admission = &world.engine.admission;
-        let marks = world.log_size().update_marks(0);
-        let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
+        let limits = world.log_size().update_limits(0);
+        let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - limits.hard.min(world.age()));
         // As if the log were full.
-        let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
+        let full = pace::age_limits::AgeLimits { soft: 0, hard: 1, ..limits };
         admission.set_clean_rate(0.0);
-        admission.set_marks(checkpoint, |_| (full, None));
+        admission.set_limits(checkpoint, |_| (full, None));
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| admission.admit(OP_BYTES).map(drop));
             while world.get(M::HardWaits) == 0 {

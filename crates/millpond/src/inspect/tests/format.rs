@@ -99,7 +99,7 @@ fn kinds_of_log_records() {
         ("counter", Record::Counter { tree: base::TreeId(1), next: 0 }),
         ("dirty pages", Record::DirtyPages { body: &[] }),
         ("filler", Record::Filler { body: &[] }),
-        ("bookmark", Record::Bookmark { mark: &[] }),
+        ("bookmark", Record::Bookmark { bookmark: &[] }),
     ];
     let written = all.map(|(name, record)| {
         let mut bytes = Vec::new();

@@ -50,8 +50,8 @@ fn under_innodbs_law_writers_are_not_delayed_but_stopped() {
         let capacity = world.log_size().room(world.now()).allowed;
         let sync = log_points(server, capacity).sync_age;
         assert!(met.age_max > sync - OP_BYTES && met.age_max < sync + 2 * OP_BYTES, "{sync}: {met:?}");
-        let marks = world.log_size().update_marks(world.now());
-        assert_eq!((marks.soft, marks.hard), (sync, sync));
+        let limits = world.log_size().update_limits(world.now());
+        assert_eq!((limits.soft, limits.hard), (sync, sync));
         let check = world.tree.check(&world.engine.store).unwrap();
         assert!(check.problems.is_empty(), "{:?}", check.problems);
     }

@@ -77,8 +77,8 @@ fn files_below_a_checkpoint_are_no_room_before_they_are_recycled() {
     let segments = world.engine.store.log.segments();
     let (files, end) = (segments.count(), segments.end());
     assert!(segments.count_from(world.checkpointer().lsn()) < files / 2, "most can be recycled");
-    let marks = world.log_size().update_marks(world.now());
-    assert!(world.checkpointer().lsn().0 + marks.capacity <= end.0);
+    let limits = world.log_size().update_limits(world.now());
+    assert!(world.checkpointer().lsn().0 + limits.capacity <= end.0);
     let mut written = 0;
     while matches!(world.ask(), Answer::In(_)) {
         written += 1;
@@ -93,5 +93,5 @@ fn files_below_a_checkpoint_are_no_room_before_they_are_recycled() {
     assert_eq!(world.engine.store.log.segments().count(), files, "a flush made a file");
     assert!(written > 0);
     world.rest(5_000_000);
-    assert!(world.log_size().update_marks(world.now()).capacity > marks.capacity, "they are recycled");
+    assert!(world.log_size().update_limits(world.now()).capacity > limits.capacity, "they are recycled");
 }

@@ -1,20 +1,20 @@
-//! The marks on the scale of the checkpoint age. They follow from the redo capacity.
+//! The limits on the scale of the checkpoint age. They follow from the redo capacity.
 //!
 //! ```text
 //! 0 ............ target ...... soft ............ hard ...... capacity
 //!   cleaning lags       leads       + admission       held back
 //!                                     delays
 //! ```
-//! The redo between the hard mark and the capacity is never given to new operations. Admitted
+//! The redo between the hard limit and the capacity is never given to new operations. Admitted
 //! operations, commits, rollback, purge and hardening use it to finish. So a thread that holds a
 //! latch never finds the log full.
 
 use crate::constants::{ADMISSION_MTRS_A_THREAD, ADMISSION_SOFT_ROOM_BYTES, MTR_REDO_BYTES_MAX};
 
-/// Marks on the scale of the checkpoint age, in bytes.
+/// Limits on the scale of the checkpoint age, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thresholds {
-    /// Cleaning keeps the age near this mark.
+pub struct AgeLimits {
+    /// Cleaning keeps the age near this limit.
     pub target: u64,
     /// Above it admission delays operations.
     pub soft: u64,
@@ -24,24 +24,24 @@ pub struct Thresholds {
     pub capacity: u64,
 }
 
-/// Returns the marks for a capacity and for the number of threads that may have an admitted
+/// Returns the limits for a capacity and for the number of threads that may have an admitted
 /// operation at the same time.
 ///
 /// A sixteenth of the capacity is held back, or what the threads may need if that is more, but at
 /// most a quarter. With a tiny log and very many threads a quarter may be too little; then
 /// admission admits fewer operations at a time.
 ///
-/// The nearer the target is to the hard mark, the fewer times a page is written (decision 0174).
-/// It is seven tenths of the hard mark. A log below about 13 MiB has a lower soft mark than others,
-/// and the target keeps its distance from that.
+/// The nearer the target is to the hard limit, the fewer times a page is written (decision 0174).
+/// It is seven tenths of the hard limit. A log below about 13 MiB has a lower soft limit than
+/// others, and the target keeps its distance from that.
 #[must_use]
-pub fn thresholds(capacity: u64, threads: u64) -> Thresholds {
+pub fn age_limits(capacity: u64, threads: u64) -> AgeLimits {
     let in_flight = threads.saturating_mul(ADMISSION_MTRS_A_THREAD * MTR_REDO_BYTES_MAX);
     let held_back = (capacity / 16).max(in_flight).min(capacity / 4);
     let hard = capacity - held_back;
     let room = (hard / 20 * 3).max(ADMISSION_SOFT_ROOM_BYTES).min(hard / 4);
     let soft = hard - room;
-    Thresholds { target: (hard / 10 * 7).min(soft / 6 * 5), soft, hard, capacity }
+    AgeLimits { target: (hard / 10 * 7).min(soft / 6 * 5), soft, hard, capacity }
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn marks() {
+    fn limits() {
         let mut out = String::new();
         for (mib, threads) in [
             (1, 1),
@@ -65,7 +65,7 @@ mod tests {
             (2560, 16),
             (2560, 1000),
         ] {
-            let t = thresholds(mib << 20, threads);
+            let t = age_limits(mib << 20, threads);
             assert!(t.target < t.soft && t.soft < t.hard && t.hard < t.capacity);
             out += &format!(
                 "{mib} MiB, {threads:>4} threads: target {} soft {} hard {} MiB\n",

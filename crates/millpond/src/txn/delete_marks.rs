@@ -12,7 +12,7 @@ use metrics::M;
 
 /// Neighbouring delete marks of a leaf, from slot `low` on and below `high`. All are committed, and
 /// the scan sees them.
-pub(super) struct Marks<'v> {
+pub(super) struct DeleteMarks<'v> {
     store: &'v Store,
     versions: &'v Versions,
     tree: Tree,
@@ -22,10 +22,10 @@ pub(super) struct Marks<'v> {
     newest: Option<Lsn>,
 }
 
-impl<'v> Marks<'v> {
+impl<'v> DeleteMarks<'v> {
     /// No marks yet of a leaf of `tree`.
-    pub(super) fn of(store: &'v Store, versions: &'v Versions, tree: Tree) -> Marks<'v> {
-        Marks { store, versions, tree, low: 0, high: 0, newest: None }
+    pub(super) fn of(store: &'v Store, versions: &'v Versions, tree: Tree) -> DeleteMarks<'v> {
+        DeleteMarks { store, versions, tree, low: 0, high: 0, newest: None }
     }
 
     /// Adds one more mark. `since`: a reader that sees all commits below it sees the same marks as
@@ -45,7 +45,7 @@ impl<'v> Marks<'v> {
     /// Notes the range that the marks fill, up to the rows beside them or the leaf's fences.
     /// REQUIRES: the leaf is latched.
     pub(super) fn note(&self, leaf: Leaf<'_>, since: impl Fn() -> Lsn) {
-        let Marks { store, versions, tree, low, high, newest } = *self;
+        let DeleteMarks { store, versions, tree, low, high, newest } = *self;
         let count = u32::from(high - low);
         if count == 0 {
             return;

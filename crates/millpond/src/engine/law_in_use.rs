@@ -1,22 +1,22 @@
 //! The law of flow control, and experiments with it.
 
 use base::Lsn;
+use pace::age_limits::AgeLimits;
 use pace::law::FlowLaw;
-use pace::thresholds::Thresholds;
 use std::sync::Arc;
 
 /// The law of a database.
 #[derive(Clone)]
-pub(super) struct LawMarks {
+pub(super) struct LawInUse {
     law: Arc<dyn FlowLaw>,
     /// The cleaner lets the checkpoint age grow to this before it cleans to free log, bytes.
     hold_cleaning_until: u64,
 }
 
-impl LawMarks {
+impl LawInUse {
     /// The cleaner holds back under this law until the checkpoint age is `hold_cleaning_until`.
-    pub(super) fn new(law: &Arc<dyn FlowLaw>, hold_cleaning_until: u64) -> LawMarks {
-        LawMarks { law: Arc::clone(law), hold_cleaning_until }
+    pub(super) fn new(law: &Arc<dyn FlowLaw>, hold_cleaning_until: u64) -> LawInUse {
+        LawInUse { law: Arc::clone(law), hold_cleaning_until }
     }
 
     /// The law.
@@ -30,7 +30,7 @@ impl LawMarks {
     }
 
     /// While cleaning is held back, the age is meant to grow.
-    pub(super) fn hold_back(&self, marks: &mut Thresholds) {
-        marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
+    pub(super) fn hold_back(&self, limits: &mut AgeLimits) {
+        limits.soft = limits.soft.max(self.hold_cleaning_until.min(limits.hard - limits.hard / 32));
     }
 }

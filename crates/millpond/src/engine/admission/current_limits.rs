@@ -1,18 +1,19 @@
-//! [`Marks`]: the room in the log as the cleaner has set it last.
+//! [`CurrentLimits`]: the room in the log as the cleaner has set it last.
 
 use crate::log::LAST_WRITE;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use pace::admission::rate_after_silence;
+use pace::age_limits::AgeLimits;
 use pace::constants::ADMISSION_SILENCE_US;
-use pace::thresholds::Thresholds;
 
 /// The checkpoint LSN and the ages above it at which operations are delayed and stopped. Read
-/// without a mutex: a reader that sees old marks beside new ones is one that came a moment earlier.
+/// without a mutex: a reader that sees old limits beside new ones is one that came a moment
+/// earlier.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct CurrentLimits {
     /// An operation whose redo ends below this LSN is admitted at once, and does not wake the
-    /// cleaner. It is the checkpoint LSN plus the soft mark, or plus the age above which the log
+    /// cleaner. It is the checkpoint LSN plus the soft limit, or plus the age above which the log
     /// needs more files.
     free_below: AtomicU64,
     checkpoint: AtomicU64,
@@ -24,10 +25,10 @@ pub(super) struct Marks {
     set_us: AtomicU64,
 }
 
-impl Marks {
-    /// Marks that admit every operation at once.
-    pub(super) fn new() -> Marks {
-        Marks {
+impl CurrentLimits {
+    /// Limits that admit every operation at once.
+    pub(super) fn new() -> CurrentLimits {
+        CurrentLimits {
             free_below: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             soft: AtomicU64::new(u64::MAX),
@@ -44,7 +45,7 @@ impl Marks {
         end <= self.free_below.load(Ordering::Relaxed)
     }
 
-    /// Nothing is admitted without a closer look, until the marks are set.
+    /// Nothing is admitted without a closer look, until the limits are set.
     pub(super) fn look_closer(&self) {
         self.free_below.store(0, Ordering::Relaxed);
     }
@@ -53,13 +54,13 @@ impl Marks {
         self.checkpoint.load(Ordering::Relaxed)
     }
 
-    pub(super) fn thresholds(&self) -> Thresholds {
-        let mark = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
-        Thresholds {
+    pub(super) fn all(&self) -> AgeLimits {
+        let limit = |limit: &AtomicU64| limit.load(Ordering::Relaxed);
+        AgeLimits {
             target: 0,
-            soft: mark(&self.soft),
-            hard: mark(&self.hard),
-            capacity: mark(&self.capacity),
+            soft: limit(&self.soft),
+            hard: limit(&self.hard),
+            capacity: limit(&self.capacity),
         }
     }
 
@@ -87,21 +88,21 @@ impl Marks {
     }
 
     /// Sets them. Below `grows_above` the log needs no more files; with `may_be_free` an operation
-    /// below the soft mark and that age is admitted at once. REQUIRES: one thread at a time.
+    /// below the soft limit and that age is admitted at once. REQUIRES: one thread at a time.
     pub(super) fn set(
         &self,
         now_us: u64,
         checkpoint: u64,
-        marks: &Thresholds,
+        limits: &AgeLimits,
         grows_above: Option<u64>,
         may_be_free: bool,
     ) {
         self.set_us.store(now_us, Ordering::Relaxed);
         self.checkpoint.store(checkpoint, Ordering::Relaxed);
-        self.soft.store(marks.soft, Ordering::Relaxed);
-        self.hard.store(marks.hard, Ordering::Relaxed);
-        self.capacity.store(marks.capacity, Ordering::Relaxed);
-        let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
+        self.soft.store(limits.soft, Ordering::Relaxed);
+        self.hard.store(limits.hard, Ordering::Relaxed);
+        self.capacity.store(limits.capacity, Ordering::Relaxed);
+        let free = grows_above.map_or(limits.soft, |age| age.min(limits.soft));
         let below = if may_be_free { (checkpoint + free).min(LAST_WRITE.0) } else { 0 };
         self.free_below.store(below, Ordering::Relaxed);
     }

@@ -18,7 +18,7 @@ mod locking;
 mod locks;
 mod long_values;
 mod memory;
-mod moving;
+mod moves;
 mod overtaken;
 mod peeks;
 mod pool_size;

@@ -3,7 +3,7 @@
 
 use super::disk_space::DiskSpace;
 use super::log_size::LogSize;
-use super::moving::Moves;
+use super::moves::Moves;
 use super::writers::PageWriters;
 use crate::checkpoint::dirty_list;
 use crate::checkpoint::fuzzy::Checkpointer;

@@ -30,7 +30,7 @@ mod history_keeping;
 mod inspect;
 mod law_in_use;
 mod log_size;
-mod moving;
+mod moves;
 mod open;
 mod opening;
 mod page_orders;

@@ -13,7 +13,7 @@ use super::figures::Figures;
 use super::history_keeping::HistoryKeeping;
 use super::law_in_use::LawInUse;
 use super::log_size::{LogSize, LogSizeParts};
-use super::moving::{MovedParts, Moves};
+use super::moves::{MovedParts, Moves};
 use super::opening::Opening;
 use super::pool_size::PoolSize;
 use super::progress_file::ProgressFile;

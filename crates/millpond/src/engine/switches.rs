@@ -1,7 +1,7 @@
 //! What can be changed while the database is open.
 
 use super::log_size::LogSize;
-use super::moving::Moves;
+use super::moves::Moves;
 use super::pool_size::PoolSize;
 use super::protection::ProtectionSwitch;
 use crate::checkpoint::fuzzy::Checkpointer;

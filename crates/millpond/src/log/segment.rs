@@ -15,9 +15,9 @@
 //!          | crc32c u32
 //! ```
 
-mod moving;
+mod moves;
 
-pub(crate) use moving::remove_drafts;
+pub(crate) use moves::remove_drafts;
 
 use super::block::{BLOCK_BYTES, block_start};
 use crate::error::{Error, Poison, Result};

@@ -127,7 +127,7 @@ pub(crate) struct StatusTable {
     next: AtomicU64,
     moved: Sharded<Shard, { shards(16) }>,
     /// Held by the one thread that makes room in the ring.
-    moving: Mutex<()>,
+    making_room: Mutex<()>,
 }
 
 impl StatusTable {
@@ -140,7 +140,7 @@ impl StatusTable {
             low: AtomicU64::new(next.0),
             next: AtomicU64::new(next.0),
             moved: Sharded::default(),
-            moving: Mutex::new(()),
+            making_room: Mutex::new(()),
         };
         for (txn, state) in unfinished {
             base::check!(txn < next, "{txn} is not below the next id {next}");
@@ -270,7 +270,7 @@ impl StatusTable {
     /// entered yet. That is not waited for here: its thread may itself wait for the mutex.
     #[cold]
     fn make_room(&self, id: u64) -> bool {
-        let _alone = self.moving.lock();
+        let _alone = self.making_room.lock();
         let low = self.low.load(Ordering::Acquire);
         if id - low < RING as u64 {
             return true;

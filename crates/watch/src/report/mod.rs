@@ -1,15 +1,15 @@
 //! The report of `millpond plot`, and its views for a page that moves.
 //!
 //! `watched` is the report; `views` are what it shows by itself, `chosen` what a user names;
-//! `compared` sets several inputs side by side; `moving` are the views of `serve`. All of these are
+//! `compared` sets several inputs side by side; `live` are the views of `serve`. All of these are
 //! pure.
 
 mod chosen;
 mod compared;
-mod moving;
+mod live;
 mod views;
 mod watched;
 
 pub(crate) use compared::SUMMARY;
-pub(crate) use moving::{MovingLine, MovingView, moving};
+pub(crate) use live::{LiveLine, LiveView, live_views};
 pub use watched::{Drawing, WatchedReport};

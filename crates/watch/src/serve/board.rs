@@ -1,7 +1,7 @@
 //! What is known of the target: the last hour of every line, what to look at first, what happened.
 //! And what a page is told of it, as JSON. No clock, no network.
 
-use crate::report::{MovingLine, MovingView, moving};
+use crate::report::{LiveLine, LiveView, live_views};
 use crate::sources::{About, Sample, is_of_schema};
 use crate::top::outlook::{Outlook, Urgency};
 use crate::top::panels::who_waits;
@@ -24,7 +24,7 @@ const LINES: usize = 120;
 #[derive(Debug)]
 pub(super) struct Board {
     about: About,
-    views: Vec<MovingView>,
+    views: Vec<LiveView>,
     rows: VecDeque<Row>,
     last: Option<Reading>,
     outlook: Outlook,
@@ -56,7 +56,7 @@ impl Board {
     pub(super) fn new(about: About) -> Board {
         Board {
             about,
-            views: moving(std::iter::empty()),
+            views: live_views(std::iter::empty()),
             rows: VecDeque::new(),
             last: None,
             outlook: Outlook::default(),
@@ -85,7 +85,7 @@ impl Board {
         }
         self.newest = Some(sample);
         let names = reading.sample().values.iter().map(|value| value.0.as_str());
-        let views = moving(names);
+        let views = live_views(names);
         let other = views != self.views && keys(&views).len() <= LINES;
         if other {
             let places = places(&keys(&self.views), &keys(&views));
@@ -94,7 +94,7 @@ impl Board {
             }
             self.views = views;
         }
-        let line = |line: &MovingLine| line.at(|name| reading.level(name), |name| reading.rate(name));
+        let line = |line: &LiveLine| line.at(|name| reading.level(name), |name| reading.rate(name));
         let values: Vec<Option<f64>> = self.views.iter().flat_map(|view| &view.lines).map(line).collect();
         let from_us = reading.unix_us().saturating_sub(KEPT_US);
         while self.rows.front().is_some_and(|row| row.unix_us < from_us) || self.rows.len() >= KEPT_ROWS {
@@ -216,7 +216,7 @@ impl Board {
 }
 
 /// Returns view and label of every line.
-fn keys(views: &[MovingView]) -> Vec<(&str, &str)> {
+fn keys(views: &[LiveView]) -> Vec<(&str, &str)> {
     views.iter().flat_map(|view| view.lines.iter().map(|line| (view.id, line.label.as_str()))).collect()
 }
 
@@ -274,7 +274,7 @@ fn length(seconds: f64) -> String {
     }
 }
 
-fn told_view(view: &MovingView) -> Value {
+fn told_view(view: &LiveView) -> Value {
     let lines: Vec<Value> =
         view.lines.iter().map(|line| json!({ "label": line.label, "limit": line.limit })).collect();
     json!({

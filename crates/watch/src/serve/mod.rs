@@ -1,4 +1,4 @@
-//! `millpond serve`: the views of a server or a database, moving in a browser, and a page for
+//! `millpond serve`: the views of a server or a database, live in a browser, and a page for
 //! Prometheus.
 //!
 //! [`access`] judges each request, [`token`] keeps the secret, [`board`] is what is known and what

@@ -6,7 +6,7 @@
 //! segments as soon as the end of the log is known.
 
 use super::directory::Locks;
-use super::inspect::Inspected;
+use super::locked_root::LockedRoot;
 use super::opening::Opening;
 use crate::ballast::Ballast;
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
@@ -64,9 +64,9 @@ pub(super) struct Recovery {
 }
 
 /// Reads the log to its end, begins a new epoch and restores torn pages.
-pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adopted, Recovery)> {
+pub(super) fn adopt(opening: &Opening<'_>, locked_root: LockedRoot) -> Result<(Adopted, Recovery)> {
     let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
-    let Inspected { locks, root_file, mut root } = inspected;
+    let LockedRoot { locks, root_file, mut root } = locked_root;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo_dirs(), shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;

@@ -1,6 +1,6 @@
 //! Opening a database, and recovery after a crash, in four steps:
 //!
-//! 1. *inspect*: take the locks and read the root, or create the database ([`super::inspect`]);
+//! 1. *lock*: take the locks and read the root, or create the database ([`super::locked_root`]);
 //! 2. *adopt*: read the log to its end, judge the copies of pages, begin a new epoch, restore torn
 //!    pages ([`super::adopt`]);
 //! 3. *build*: make the log, the pool and everything above them ([`super::build`]);
@@ -47,9 +47,9 @@ impl Engine {
         let context = Context { vfs, metrics, poison };
         let mut opening = Opening { context, paths, cached, options, unlatched, opened_us };
 
-        let inspected = opening.inspect(dir)?;
+        let locked_root = opening.lock_root(dir)?;
         ProgressFile::new(unlatched, dir, options).tell(Stage::Opening, false);
-        let (adopted, recovery) = adopt::adopt(&opening, inspected)?;
+        let (adopted, recovery) = adopt::adopt(&opening, locked_root)?;
         let (engine, from) = build::build(&opening, adopted, recovery)?;
         engine.store.log.segments().remove_strays(&opening.paths.redo_dirs())?;
         engine.parts.switches.log_size.make_first_files()?;

@@ -13,7 +13,7 @@ use metrics::FileKind;
 use std::path::Path;
 
 /// A database whose locks are held and whose root has been read.
-pub(super) struct Inspected {
+pub(super) struct LockedRoot {
     pub(super) locks: Locks,
     pub(super) root_file: RootFile,
     pub(super) root: Root,
@@ -22,7 +22,7 @@ pub(super) struct Inspected {
 impl Opening<'_> {
     /// Takes the locks of all directories and reads the root. Creates the database if there is
     /// none.
-    pub(super) fn inspect(&mut self, dir: &Path) -> Result<Inspected> {
+    pub(super) fn lock_root(&mut self, dir: &Path) -> Result<LockedRoot> {
         let Opening { context: Context { vfs, metrics, .. }, paths, cached, options, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
@@ -52,6 +52,6 @@ impl Opening<'_> {
             let has = root.page_bytes;
             return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {requested}")));
         }
-        Ok(Inspected { locks, root_file, root })
+        Ok(LockedRoot { locks, root_file, root })
     }
 }

@@ -7,8 +7,8 @@
 //! coordinated omission).
 
 use crate::figures::{Figures, Level, Reading, checkpoint_age, device_write_bytes, fsyncs};
+use crate::measurements::{CommittedTxn, Measurements, Totals, Window};
 use crate::progress::Progress;
-use crate::recorder::{CommittedTxn, Recorder, Totals, Window};
 use crate::workload::{Session, Workload};
 use hdrhistogram::Histogram;
 use millpond::{Db, Snapshot};
@@ -56,7 +56,7 @@ pub(crate) struct Measured {
 
 /// What the threads share.
 struct Shared<'a> {
-    recorder: &'a Recorder,
+    measurements: &'a Measurements,
     rate: Option<f64>,
     go: Barrier,
     started: Mutex<Option<Instant>>,
@@ -112,7 +112,8 @@ impl Shared<'_> {
                     Err(error) => return Err(error.into()),
                 }
             };
-            self.recorder.record(thread, CommittedTxn { began, ended: Instant::now(), retries, row_changes });
+            self.measurements
+                .record(thread, CommittedTxn { began, ended: Instant::now(), retries, row_changes });
         }
         Ok(())
     }
@@ -137,13 +138,13 @@ pub(crate) fn drive(
     pace: Pace,
     progress: &mut Progress,
 ) -> Outcome<Measured> {
-    let recorder = Recorder::new(pace.threads);
+    let measurements = Measurements::new(pace.threads);
     let mut sessions = Vec::new();
     for thread in 0..pace.threads {
         sessions.push(workload.session(db, thread)?);
     }
     let shared = Shared {
-        recorder: &recorder,
+        measurements: &measurements,
         rate: pace.rate,
         go: Barrier::new(pace.threads as usize + 1),
         started: Mutex::new(None),
@@ -172,7 +173,7 @@ pub(crate) fn drive(
     stop::check()?;
     let Observation { window, before, after, age, samples } = measured;
     let figures = Figures::between(&before, &after);
-    Ok(Measured { totals: recorder.totals(window), figures, age, samples })
+    Ok(Measured { totals: measurements.totals(window), figures, age, samples })
 }
 
 /// What the main thread observed of the measured phase.
@@ -216,7 +217,7 @@ impl Monitor<'_, '_> {
         *self.shared.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
         let mut window = self.window_from(start);
         if self.pace.warmup.is_zero() {
-            self.shared.recorder.open_window(window);
+            self.shared.measurements.open_window(window);
         }
         self.shared.go.wait();
         let mut age = Level::default();
@@ -224,7 +225,7 @@ impl Monitor<'_, '_> {
             self.watch(Phase::WarmUp, start, Some(start + self.pace.warmup), &mut Level::default());
             before = Reading::now(self.db);
             window = self.window_from(Instant::now());
-            self.shared.recorder.open_window(window);
+            self.shared.measurements.open_window(window);
         }
         self.sample(0.0, &self.db.metrics(), None);
         self.watch(Phase::Measure, window.start, window.end, &mut age);
@@ -244,7 +245,7 @@ impl Monitor<'_, '_> {
     fn watch(&mut self, phase: Phase, start: Instant, end: Option<Instant>, age: &mut Level) {
         let mut shown = Duration::ZERO;
         let mut syncs = fsyncs(&self.db.metrics());
-        self.shared.recorder.take_recent();
+        self.shared.measurements.take_recent();
         loop {
             let now = Instant::now();
             let over = end.is_some_and(|end| now >= end)
@@ -258,7 +259,7 @@ impl Monitor<'_, '_> {
             // The last part of a second gets a sample only if it is long or is all there is.
             let last = over && (since >= 0.5 || shown.is_zero());
             if due || last {
-                let recent = self.shared.recorder.take_recent();
+                let recent = self.shared.measurements.take_recent();
                 if phase == Phase::Measure {
                     self.sample(passed.as_secs_f64(), &snapshot, Some(&recent));
                 }
@@ -314,9 +315,9 @@ impl Monitor<'_, '_> {
 mod tests {
     use super::*;
 
-    fn shared(recorder: &Recorder, rate: Option<f64>) -> Shared<'_> {
+    fn shared(measurements: &Measurements, rate: Option<f64>) -> Shared<'_> {
         Shared {
-            recorder,
+            measurements,
             rate,
             go: Barrier::new(1),
             started: Mutex::new(None),
@@ -329,8 +330,8 @@ mod tests {
 
     #[test]
     fn at_a_fixed_rate_starts_do_not_depend_on_other_transactions() {
-        let recorder = Recorder::new(1);
-        let shared = shared(&recorder, Some(1000.0));
+        let measurements = Measurements::new(1);
+        let shared = shared(&measurements, Some(1000.0));
         // The start was long ago: the run is late, and every transaction starts at once, with its
         // intended time.
         let start = Instant::now() - Duration::from_secs(5);
@@ -341,8 +342,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_its_start_sees_the_end() {
-        let recorder = Recorder::new(1);
-        let shared = shared(&recorder, Some(0.001));
+        let measurements = Measurements::new(1);
+        let shared = shared(&measurements, Some(0.001));
         shared.stop.store(true, Ordering::Relaxed);
         let start = Instant::now();
         assert_eq!(shared.wait_for_start(start), Some(start));

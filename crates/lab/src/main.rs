@@ -2,10 +2,10 @@
 //! inside.
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
-//! threads. `recorder` and `figures` measure; `result` and `report` show the result. `law` are the
-//! flags of flow control. `crash` is the experiment that kills a process and checks its commits,
-//! `torture` lives many lives of one database, `bench` has one benchmark in each file. The commands
-//! that watch servers and databases are in the crate `watch`, what both share in `output`.
+//! threads. `measurements` and `figures` measure; `result` and `report` show the result. `law` are
+//! the flags of flow control. `crash` is the experiment that kills a process and checks its
+//! commits, `torture` lives many lives of one database, `bench` has one benchmark in each file. The
+//! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
 
 mod bench;
 mod cli;
@@ -14,9 +14,9 @@ mod driver;
 mod durability;
 mod figures;
 mod law;
+mod measurements;
 mod own_process;
 mod progress;
-mod recorder;
 mod report;
 mod result;
 mod run_dir;

@@ -4,7 +4,7 @@ use super::markup::assert_whole;
 use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
-use crate::recorder::{CommittedTxn, Recorder, Window};
+use crate::measurements::{CommittedTxn, Measurements, Window};
 use crate::result::{Request, RunContext, RunResult};
 use crate::scratch::Scratch;
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// checkpoint age.
 fn measured(seconds: u64, tps: u64) -> Measured {
     let engine = Metrics::new();
-    let recorder = Recorder::new(1);
+    let measurements = Measurements::new(1);
     let start = Instant::now();
     let window = Window { start, end: Some(start + Duration::from_secs(seconds)) };
-    recorder.open_window(window);
+    measurements.open_window(window);
     let mut samples = Samples::new();
     let mut age = Level::default();
     let before = Reading::of(engine.snapshot());
@@ -30,7 +30,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
             for n in 0..commits {
                 let ended = start + Duration::from_micros((second - 1) * 1_000_000 + n * 1_000_000 / commits);
                 let began = ended.checked_sub(Duration::from_micros(800 + (n * n) % 5000)).unwrap_or(ended);
-                recorder.record(0, CommittedTxn { began, ended, retries: 0, row_changes: 40 });
+                measurements.record(0, CommittedTxn { began, ended, retries: 0, row_changes: 40 });
             }
             engine.add(M::RedoBytesWritten, commits * 9000);
             engine.add(M::RedoPadBytes, commits * 400);
@@ -50,7 +50,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         engine.set(M::FreeFrames, 2_000);
         age.add((20 + second % 40) << 20);
         let mut values = samples::of_engine(&engine.snapshot());
-        let so_far = recorder.totals(window).transactions;
+        let so_far = measurements.totals(window).transactions;
         values.push(("run_transactions".into(), "count", ColumnKind::Counter, so_far as f64));
         values.push((
             "device_write_bytes".into(),
@@ -66,7 +66,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         samples.push(second as f64, values);
     }
     let figures = Figures::between(&before, &Reading::of(engine.snapshot()));
-    Measured { totals: recorder.totals(window), figures, age, samples }
+    Measured { totals: measurements.totals(window), figures, age, samples }
 }
 
 fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(String, String)> {

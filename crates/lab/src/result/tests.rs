@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::figures::{Figures, Level};
-use crate::recorder::{CommittedTxn, Recorder, Window};
+use crate::measurements::{CommittedTxn, Measurements, Window};
 use expect_test::{expect, expect_file};
 use output::samples::Samples;
 use std::time::{Duration, Instant};
 
 fn sample() -> RunResult {
     let start = Instant::now();
-    let recorder = Recorder::new(1);
+    let measurements = Measurements::new(1);
     let window = Window { start, end: Some(start + Duration::from_millis(2500)) };
-    recorder.open_window(window);
+    measurements.open_window(window);
     for n in 0..100u64 {
         let began = start + Duration::from_millis(20 * n);
         let ended = began + Duration::from_micros(1000 + n);
-        recorder.record(0, CommittedTxn { began, ended, retries: u64::from(n == 7), row_changes: 40 });
+        measurements.record(0, CommittedTxn { began, ended, retries: u64::from(n == 7), row_changes: 40 });
     }
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
     let figures = Figures {
@@ -61,7 +61,7 @@ fn sample() -> RunResult {
     };
     let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
     let samples = Samples::new();
-    RunResult::new(request, &Measured { totals: recorder.totals(window), figures, age, samples }, around)
+    RunResult::new(request, &Measured { totals: measurements.totals(window), figures, age, samples }, around)
 }
 
 #[test]

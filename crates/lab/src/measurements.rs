@@ -55,7 +55,7 @@ struct ThreadRecord {
 
 /// The records of all threads of a run.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct Measurements {
     threads: Vec<Mutex<ThreadRecord>>,
 }
 
@@ -92,9 +92,10 @@ fn tenth_of_us(ns: u64) -> f64 {
     (ns as f64 / 100.0).round() / 10.0
 }
 
-impl Recorder {
-    /// Makes a recorder for `threads` threads. Nothing counts before [`Recorder::open_window`].
-    pub(crate) fn new(threads: u32) -> Recorder {
+impl Measurements {
+    /// Makes the records for `threads` threads. Nothing counts before
+    /// [`Measurements::open_window`].
+    pub(crate) fn new(threads: u32) -> Measurements {
         let thread_record = || ThreadRecord {
             window: None,
             recent: histogram(),
@@ -104,7 +105,7 @@ impl Recorder {
             row_changes: 0,
             last_end: None,
         };
-        Recorder { threads: (0..threads).map(|_| Mutex::new(thread_record())).collect() }
+        Measurements { threads: (0..threads).map(|_| Mutex::new(thread_record())).collect() }
     }
 
     fn thread(&self, thread: u32) -> MutexGuard<'_, ThreadRecord> {
@@ -205,35 +206,35 @@ mod tests {
     #[test]
     fn only_transactions_that_end_in_the_window_count() {
         let base = Instant::now();
-        let recorder = Recorder::new(2);
-        recorder.record(0, done(base, 0, 10));
+        let measurements = Measurements::new(2);
+        measurements.record(0, done(base, 0, 10));
         let window = Window { start: at(base, 1000), end: Some(at(base, 4000)) };
-        recorder.open_window(window);
-        recorder.record(0, done(base, 900, 999));
-        recorder.record(0, done(base, 900, 1000));
-        recorder.record(1, done(base, 1500, 1600));
-        recorder.record(1, done(base, 3800, 3999));
-        recorder.record(0, done(base, 3900, 4000));
-        let totals = recorder.totals(window);
+        measurements.open_window(window);
+        measurements.record(0, done(base, 900, 999));
+        measurements.record(0, done(base, 900, 1000));
+        measurements.record(1, done(base, 1500, 1600));
+        measurements.record(1, done(base, 3800, 3999));
+        measurements.record(0, done(base, 3900, 4000));
+        let totals = measurements.totals(window);
         assert_eq!(totals.transactions, 3);
         assert_eq!(totals.per_second, [2, 0, 1]);
         assert_eq!((totals.retries, totals.row_changes), (3, 12));
         assert!((totals.seconds - 3.0).abs() < 1e-9);
         assert!((totals.latency_max_us() - 199_000.0).abs() < 200.0, "{}", totals.latency_max_us());
-        assert_eq!(recorder.take_recent().len(), 6, "the progress line sees every transaction");
-        assert_eq!(recorder.take_recent().len(), 0);
+        assert_eq!(measurements.take_recent().len(), 6, "the progress line sees every transaction");
+        assert_eq!(measurements.take_recent().len(), 0);
     }
 
     #[test]
     fn a_partial_last_second_is_left_out_of_the_series() {
         let base = Instant::now();
-        let recorder = Recorder::new(1);
+        let measurements = Measurements::new(1);
         let window = Window { start: base, end: None };
-        recorder.open_window(window);
+        measurements.open_window(window);
         for ms in [100, 1100, 1200, 2300] {
-            recorder.record(0, done(base, ms - 10, ms));
+            measurements.record(0, done(base, ms - 10, ms));
         }
-        let totals = recorder.totals(window);
+        let totals = measurements.totals(window);
         assert_eq!(totals.per_second, [1, 2]);
         assert_eq!(totals.transactions, 4);
         assert!((totals.seconds - 2.3).abs() < 1e-9);
@@ -242,10 +243,10 @@ mod tests {
     #[test]
     fn seconds_without_commits_at_the_end_stay_in_the_series() {
         let base = Instant::now();
-        let recorder = Recorder::new(1);
+        let measurements = Measurements::new(1);
         let window = Window { start: base, end: Some(at(base, 3000)) };
-        recorder.open_window(window);
-        recorder.record(0, done(base, 1, 2));
-        assert_eq!(recorder.totals(window).per_second, [1, 0, 0]);
+        measurements.open_window(window);
+        measurements.record(0, done(base, 1, 2));
+        assert_eq!(measurements.totals(window).per_second, [1, 0, 0]);
     }
 }

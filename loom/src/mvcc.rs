@@ -110,10 +110,10 @@ impl Rows {
 
     /// Whether a snapshot sees the new version of the row of `txn`. If not, it reads the old one.
     fn look(&self, txn: TxnId, snapshot: Lsn) -> bool {
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             match sight(self.status.state(txn), false, snapshot) {
-                Sight::Committing => spin(&mut turn),
+                Sight::Committing => spin(&mut spins),
                 Sight::Visible(_) => return true,
                 Sight::Older => {
                     let purged = self.old[txn.0 as usize - 1].read();

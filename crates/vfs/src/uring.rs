@@ -108,7 +108,7 @@ impl Ring {
         let mut again: Vec<usize> = Vec::new();
         let mut next = 0;
         let mut answers = Vec::with_capacity(DEPTH as usize);
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             while in_flight.unanswered < most {
                 let index = match again.pop() {
@@ -134,7 +134,7 @@ impl Ring {
                     Some(Errno::INTR) => {}
                     // Memory or room for answers is short. It goes on when some answers have been
                     // taken.
-                    Some(Errno::AGAIN | Errno::BUSY) => spin(&mut turn),
+                    Some(Errno::AGAIN | Errno::BUSY) => spin(&mut spins),
                     _ => {
                         in_flight.ring.broken = true;
                         return Err(io::Error::new(e.kind(), format!("io_uring: {e}")));
@@ -181,12 +181,12 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let mut turn = 0;
+        let mut spins = 0;
         let mut answers = Vec::new();
         while self.unanswered > 0 {
             let waited = if self.ring.broken { Ok(0) } else { self.ring.ring.submit_and_wait(1) };
             match waited.map_err(|e| Errno::from_io_error(&e)) {
-                Ok(0) | Err(Some(Errno::AGAIN | Errno::BUSY)) => spin(&mut turn),
+                Ok(0) | Err(Some(Errno::AGAIN | Errno::BUSY)) => spin(&mut spins),
                 Ok(_) | Err(Some(Errno::INTR)) => {}
                 Err(_) => self.ring.broken = true,
             }

@@ -87,9 +87,9 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
     if count == 1 { queue.notify_one() } else { queue.notify_all() }
 }
 
-/// One turn of a spin: lets another thread run.
-pub fn spin(turn: &mut u32) {
-    *turn += 1;
+/// One step of a spin: lets another thread run.
+pub fn spin(spins: &mut u32) {
+    *spins += 1;
     loom::thread::yield_now();
 }
 

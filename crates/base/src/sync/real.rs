@@ -154,12 +154,12 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle { inner: std::thread::Builder::new().name(name.to_owned()).spawn(f)? })
 }
 
-/// Does one turn of a short spin: for waits that end when another running thread takes a few more
-/// steps. `turn` counts the turns so far. After 64 turns the thread yields its core.
+/// Does one step of a short spin: for waits that end when another running thread takes a few more
+/// steps. `spins` counts the spins so far. After 64 spins the thread yields its core.
 #[inline]
-pub fn spin(turn: &mut u32) {
-    *turn += 1;
-    if *turn < 64 {
+pub fn spin(spins: &mut u32) {
+    *spins += 1;
+    if *spins < 64 {
         std::hint::spin_loop();
     } else {
         std::thread::yield_now();

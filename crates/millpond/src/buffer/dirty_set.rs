@@ -167,11 +167,11 @@ mod tests {
         let mut rng = Prng::new(3);
         let mut slices = LsnSlices { shift: 4, ..LsnSlices::default() };
         let mut all: Vec<u64> = Vec::new();
-        for turn in 0..5000 {
+        for round in 0..5000 {
             if all.is_empty() || rng.below(100) < 52 {
                 // Mostly in ascending order, sometimes not, as in replay and with slow
                 // mini-transactions.
-                let lsn = (turn + rng.below(40)).saturating_sub(rng.below(60));
+                let lsn = (round + rng.below(40)).saturating_sub(rng.below(60));
                 all.push(lsn);
                 slices.add(Lsn(lsn));
             } else {
@@ -181,7 +181,7 @@ mod tests {
             for (n, pages) in slices.pages.iter().enumerate() {
                 let slice = slices.first + n as u64;
                 let is = all.iter().filter(|lsn| **lsn >> 4 == slice).count();
-                assert_eq!(*pages as usize, is, "turn {turn}, slice {slice}");
+                assert_eq!(*pages as usize, is, "round {round}, slice {slice}");
             }
             assert_eq!(slices.pages.iter().sum::<u32>() as usize, all.len());
         }

@@ -75,7 +75,7 @@ impl Pool {
     /// As [`Pool::fetch`], with the expected use of the page. REQUIRES: the caller holds no latch.
     pub(crate) fn fetch_with(&self, page: PageNo, hint: FetchHint) -> Result<Pin<'_>> {
         holds_no_latch();
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             match PageProbe::of(self, page) {
                 PageProbe::Resident(pin) => {
@@ -87,7 +87,7 @@ impl Pool {
                 PageProbe::Incomplete(pin) if hint == FetchHint::Replay => return Ok(pin),
                 PageProbe::Incomplete(pin) => self.catch_up(&pin)?,
                 PageProbe::Loading(pin) => drop(self.frames().share(pin.frame())),
-                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Leaving => spin(&mut spins),
                 PageProbe::Absent => {
                     let free = self.take_frame(hint)?;
                     if let Ok(mut loading) = self.install(free, page) {
@@ -153,7 +153,7 @@ impl Pool {
         frame: FreeFrame<'p>,
     ) -> Result<PageWrite<'p>, FreeFrame<'p>> {
         let mut free = frame;
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             match PageProbe::of(self, page) {
                 PageProbe::Resident(pin) | PageProbe::Incomplete(pin) => {
@@ -164,7 +164,7 @@ impl Pool {
                     return Ok(write);
                 }
                 PageProbe::Loading(_) => return Err(free),
-                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Leaving => spin(&mut spins),
                 PageProbe::Absent => match self.install(free, page) {
                     Ok(mut loading) => {
                         loading.bytes().fill(0);

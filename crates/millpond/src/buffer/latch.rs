@@ -33,9 +33,9 @@ const WRITERS_WAIT: u64 = 1 << 18;
 const URGENT: u64 = 1 << 19;
 const VERSION: u64 = 1 << 32;
 
-/// Turns of a spin before a sleep. A latch is held for about a microsecond; a sleep and its wake-up
+/// Steps of a spin before a sleep. A latch is held for about a microsecond; a sleep and its wake-up
 /// cost twenty.
-const SPIN_TURNS: u32 = if cfg!(loom) { 0 } else { 48 };
+const SPINS: u32 = if cfg!(loom) { 0 } else { 48 };
 /// A writer that was woken this often without success sets URGENT.
 const PATIENCE: u32 = 2;
 /// All sleepers, as the futex call counts them.
@@ -112,15 +112,15 @@ impl Latch {
 
     #[cold]
     fn read_slow(&self) -> u32 {
-        let mut turn = 0;
+        let mut spins = 0;
         let mut slept = 0;
         loop {
             let wakes = self.reader_wakes.load(Ordering::Acquire);
             if self.try_read() {
                 return slept;
             }
-            if turn < SPIN_TURNS {
-                spin(&mut turn);
+            if spins < SPINS {
+                spin(&mut spins);
                 continue;
             }
             let word = self.word.load(Ordering::Relaxed);
@@ -133,15 +133,15 @@ impl Latch {
 
     #[cold]
     fn write_slow(&self) -> u32 {
-        let mut turn = 0;
+        let mut spins = 0;
         let mut slept = 0;
         loop {
             let wakes = self.writer_wakes.load(Ordering::Acquire);
             if self.try_write_keeping(if slept > 0 { WRITERS_WAIT } else { 0 }) {
                 return slept;
             }
-            if turn < SPIN_TURNS {
-                spin(&mut turn);
+            if spins < SPINS {
+                spin(&mut spins);
                 continue;
             }
             let word = self.word.load(Ordering::Relaxed);
@@ -253,10 +253,10 @@ mod tests {
             }
         })
         .unwrap();
-        let mut turn = 0;
+        let mut spins = 0;
         while latch.try_read() {
             latch.release_read();
-            spin(&mut turn);
+            spin(&mut spins);
         }
         latch.release_read();
         writer.join().unwrap();

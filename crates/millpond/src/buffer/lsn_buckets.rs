@@ -204,10 +204,10 @@ mod tests {
 
         /// Mostly adds in ascending order, sometimes not, as in replay and with slow
         /// mini-transactions.
-        fn step(&mut self, turn: u64, rng: &mut Prng) {
+        fn step(&mut self, round: u64, rng: &mut Prng) {
             match self.any(rng).filter(|_| rng.below(100) >= 52) {
                 Some(frame) => self.remove(frame),
-                None => self.insert((turn + rng.below(40)).saturating_sub(rng.below(60)), turn as u32),
+                None => self.insert((round + rng.below(40)).saturating_sub(rng.below(60)), round as u32),
             }
         }
     }
@@ -215,18 +215,18 @@ mod tests {
     #[test]
     fn the_least_the_slices_and_the_positions_are_those_of_the_set() {
         let (mut rng, mut c) = (Prng::new(3), Checked::new());
-        for turn in 0..5000 {
-            c.step(turn, &mut rng);
+        for round in 0..5000 {
+            c.step(round, &mut rng);
             if rng.one_in(200) {
                 c.set_shift(rng.below(8) as u32);
             }
             let buckets = &c.buckets;
-            assert_eq!(buckets.min(), c.positions.values().map(|&(lsn, _)| lsn).min(), "turn {turn}");
+            assert_eq!(buckets.min(), c.positions.values().map(|&(lsn, _)| lsn).min(), "round {round}");
             assert_eq!(buckets.len(), c.positions.len());
             let (mut from, mut seen) = (Lsn::ZERO, 0);
             for (end, entries) in buckets.each() {
                 for (position, &(lsn, frame)) in entries.iter().enumerate() {
-                    assert!(from <= lsn && lsn < end, "turn {turn}: {lsn:?} in a bucket to {end:?}");
+                    assert!(from <= lsn && lsn < end, "round {round}: {lsn:?} in a bucket to {end:?}");
                     assert_eq!(c.positions[&frame], (lsn, position as u32));
                     seen += 1;
                 }
@@ -243,7 +243,7 @@ mod tests {
         for round in 0..300 {
             let mut c = Checked::new();
             let first = 1000 * round;
-            (first..first + 200).for_each(|turn| c.step(turn, &mut rng));
+            (first..first + 200).for_each(|count| c.step(count, &mut rng));
             // Sometimes all of them in a few buckets.
             c.set_shift(rng.below(8) as u32);
             let limit = Lsn(first + rng.below(220));
@@ -251,19 +251,19 @@ mod tests {
                 c.positions.iter().map(|(&frame, &(lsn, _))| (frame, lsn)).collect();
             stay.retain(|_, lsn| *lsn < limit);
             let (mut at, mut shown) = (ListPosition::default(), BTreeMap::new());
-            let mut turn = first + 200;
+            let mut count = first + 200;
             while c.buckets.list(limit, &mut at, 3, |(lsn, frame)| {
                 shown.insert(frame, lsn);
             }) {
                 for _ in 0..rng.below(4) {
-                    turn += 1;
+                    count += 1;
                     match c.any(&mut rng).filter(|_| rng.one_in(2)) {
                         Some(frame) => {
                             c.remove(frame);
                             stay.remove(&frame);
                         }
                         // Who comes is not below the limit.
-                        None => c.insert(limit.0.max(turn), turn as u32),
+                        None => c.insert(limit.0.max(count), count as u32),
                     }
                 }
                 // The page writers take the oldest bucket as a whole.

@@ -100,9 +100,9 @@ fn threads_that_fetch_the_same_page_read_it_once() {
             spawn("fetch", work).unwrap()
         })
         .collect();
-    let mut turn = 0;
+    let mut spins = 0;
     while w.file.reads() == 0 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     w.file.hold_reads(false);
     for thread in threads {
@@ -301,9 +301,9 @@ fn threads_that_wait_for_frames_hold_nothing_and_all_get_one() {
             spawn("waiter", work).unwrap()
         })
         .collect();
-    let mut turn = 0;
+    let mut spins = 0;
     while w.pool.frame_waiters() < WAITERS as usize {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     assert!(w.cleaner.park_for(std::time::Duration::ZERO), "the cleaner was not woken");
     for page in 0..8 {
@@ -314,10 +314,10 @@ fn threads_that_wait_for_frames_hold_nothing_and_all_get_one() {
         pins.pop();
         // Earlier waiters may have released their frames by now, and those serve as well.
         while w.pool.sweep(8, 1).freed == 0 && served.load(Ordering::SeqCst) < u64::from(n) {
-            spin(&mut turn);
+            spin(&mut spins);
         }
         while served.load(Ordering::SeqCst) < u64::from(n) {
-            spin(&mut turn);
+            spin(&mut spins);
         }
     }
     for (n, thread) in threads.into_iter().enumerate() {
@@ -335,14 +335,14 @@ fn a_thread_of_the_engine_gets_a_frame_before_callers_that_came_earlier() {
         let pool = Arc::clone(&w.pool);
         move || pool.fetch(PageNo(page)).map(std::mem::forget).unwrap()
     };
-    let mut turn = 0;
+    let mut spins = 0;
     let callers: Vec<_> = (10..13).map(|page| spawn("caller", fetch(page)).unwrap()).collect();
     while w.pool.frame_waiters() < 3 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     let engine = crate::role::spawn_engine("engine", fetch(20)).unwrap();
     while w.pool.engine_frame_waiters() == 0 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     pins.pop();
     assert_eq!(w.pool.sweep(2, 2).freed, 1);
@@ -353,7 +353,7 @@ fn a_thread_of_the_engine_gets_a_frame_before_callers_that_came_earlier() {
     pins.pop();
     assert_eq!(w.pool.sweep(2, 2).freed, 1);
     while w.pool.frame_waiters() == 3 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     w.poison.set(Error::Misuse("the end".into()));
     w.pool.wake_frame_waiters();
@@ -367,9 +367,9 @@ fn a_thread_that_waits_for_a_frame_learns_that_the_database_is_poisoned() {
     let pins = [w.fetch(0), w.fetch(1)];
     let pool = Arc::clone(&w.pool);
     let waiter = spawn("waiter", move || pool.fetch(PageNo(9)).map(drop)).unwrap();
-    let mut turn = 0;
+    let mut spins = 0;
     while w.pool.frame_waiters() == 0 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     w.poison.set(Error::Misuse("the first failure".into()));
     w.pool.wake_frame_waiters();

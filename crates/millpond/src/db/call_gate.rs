@@ -57,8 +57,8 @@ impl CallGate {
     /// Waits until no call is inside. REQUIRES: the gate is closed, and no call inside waits for
     /// the caller.
     pub(super) fn drain(&self) {
-        let mut turn = 0;
-        self.calls.drain(|| spin(&mut turn));
+        let mut spins = 0;
+        self.calls.drain(|| spin(&mut spins));
     }
 }
 

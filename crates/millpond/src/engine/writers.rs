@@ -122,14 +122,14 @@ impl PageWriters {
         let up_to = self.store.log.reserved_lsn();
         let oldest = |most| pool.oldest_dirty(up_to, most);
         let pages = |most| oldest(most).into_iter().map(|(page, _)| page).collect();
-        let mut turn = 0;
+        let mut spins = 0;
         while pool.min_first_dirty().is_some_and(|first| first < up_to) {
             if oldest(1).is_empty() {
                 // A page that was changed again while it is being written is dirty again then.
                 self.flusher.wait_for_copies(up_to)?;
             } else if self.flusher.flush(pages, BatchLimit::NONE, force)?.pages == 0 {
                 // Other threads have latched all of them for a moment.
-                spin(&mut turn);
+                spin(&mut spins);
             }
         }
         Ok(())

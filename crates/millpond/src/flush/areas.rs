@@ -17,9 +17,9 @@ struct State {
     free: Vec<FreeArea>,
     /// Areas in use.
     taken: usize,
-    /// The next caller's turn, and the turn that is served next: areas are given out in the order
-    /// in which threads ask, so no thread waits for ever.
-    next_turn: u64,
+    /// The next caller's number, and the number that is served next: areas are given out in the
+    /// order in which threads ask, so no thread waits for ever.
+    next_ticket: u64,
     serving: u64,
 }
 
@@ -44,17 +44,17 @@ impl Areas {
     /// Returns `count` areas, each with memory for `bytes` of copies.
     pub(super) fn new(count: usize, bytes: usize) -> Areas {
         let free = (0..count).rev().map(|number| FreeArea { number, copies: AlignedBuf::zeroed(bytes) });
-        let state = State { free: free.collect(), taken: 0, next_turn: 0, serving: 0 };
+        let state = State { free: free.collect(), taken: 0, next_ticket: 0, serving: 0 };
         Areas { state: Mutex::new(state), returned: Condvar::new() }
     }
 
     /// Takes an area; waits if all are in use.
     pub(super) fn take(&self) -> TakenArea<'_> {
         let mut state = self.state.lock();
-        let turn = state.next_turn;
-        state.next_turn += 1;
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
         loop {
-            if state.serving == turn
+            if state.serving == ticket
                 && let Some(FreeArea { number, copies }) = state.free.pop()
             {
                 state.serving += 1;

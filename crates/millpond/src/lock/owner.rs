@@ -30,7 +30,7 @@ pub(crate) struct Owner {
     pub(super) signal: AtomicU32,
     /// Counts the beginnings and ends of its waits: odd while it waits. Changes under the shard of
     /// the lock that it waits for.
-    turns: AtomicU64,
+    wait_number: AtomicU64,
     /// Its locks are being released. Those that are still in queues belong to no transaction.
     ended: AtomicBool,
     /// It has thousands of locks.
@@ -68,7 +68,7 @@ impl Owner {
             tag: AtomicU64::new(0),
             work: AtomicU64::new(0),
             signal: AtomicU32::new(0),
-            turns: AtomicU64::new(0),
+            wait_number: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             many: AtomicBool::new(false),
             new_lock: AtomicBool::new(false),
@@ -260,7 +260,7 @@ impl Owner {
     pub(super) fn begin_wait(&self, key: &LockKey, signal: u32) {
         let before = self.mu.lock().waits_for.replace(key.clone());
         base::check!(before.is_none(), "{} waits for two locks at once", self.txn);
-        self.turns.fetch_add(1, Ordering::Release);
+        self.wait_number.fetch_add(1, Ordering::Release);
         self.signal.store(signal, Ordering::Release);
     }
 
@@ -269,7 +269,7 @@ impl Owner {
     pub(super) fn end_wait(&self, signal: u32) {
         let before = self.mu.lock().waits_for.take();
         base::check!(before.is_some(), "{} is told of a lock that it does not wait for", self.txn);
-        self.turns.fetch_add(1, Ordering::Release);
+        self.wait_number.fetch_add(1, Ordering::Release);
         self.signal.store(signal, Ordering::Release);
     }
 
@@ -279,7 +279,7 @@ impl Owner {
 
     /// Number of its present wait; an even number between waits.
     pub(super) fn wait_number(&self) -> u64 {
-        self.turns.load(Ordering::Acquire)
+        self.wait_number.load(Ordering::Acquire)
     }
 }
 

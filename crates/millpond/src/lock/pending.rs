@@ -41,7 +41,8 @@ pub(super) enum PendingState {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) owner: Arc<Owner>,
-    pub(super) turn: u64,
+    /// Its number among all arrivals.
+    pub(super) arrival: u64,
     pub(super) want: Want,
     pub(super) stands: PendingState,
 }
@@ -50,8 +51,8 @@ impl Pending {
     /// Returns whether a scan of `txn` that locks ranges of this mode must let it pass.
     fn stops(&self, txn: TxnId, since: ScanStart, mode: RangeMode) -> bool {
         let first = match since {
-            ScanStart::At(turn) => match self.stands {
-                PendingState::BlockedBy(_) => self.turn <= turn,
+            ScanStart::At(arrivals) => match self.stands {
+                PendingState::BlockedBy(_) => self.arrival <= arrivals,
                 PendingState::Granted => true,
                 PendingState::Taken => false,
             },
@@ -146,7 +147,7 @@ impl TreeRanges {
             self.pending.remove(key);
         }
         self.scans.retain_mut(|scan| {
-            scan.first.retain(|(turn, _)| *turn != gone.turn);
+            scan.first.retain(|(arrival, _)| *arrival != gone.arrival);
             if scan.first.is_empty() {
                 woken.end_wait(&scan.owner, wait_state::GRANTED);
             }

@@ -70,7 +70,7 @@ impl Shard {
 pub(super) struct Ranges {
     shards: Sharded<Shard, { shards(16) }>,
     /// Counts the arrivals of pending writes.
-    turns: AtomicU64,
+    arrivals: AtomicU64,
 }
 
 /// A row that a scan locks by a range.
@@ -257,7 +257,7 @@ impl Ranges {
     ) -> Result<Option<Begun>, Denied> {
         if *since == ScanStart::NotStarted {
             *since = match wait {
-                Wait::Until(_) => ScanStart::At(self.turns.load(Ordering::Acquire)),
+                Wait::Until(_) => ScanStart::At(self.arrivals.load(Ordering::Acquire)),
                 Wait::NoWait | Wait::Skip => ScanStart::NoYield,
             };
             if planted(Bug::ScanPasses) {
@@ -283,7 +283,7 @@ impl Ranges {
         let mut trees = self.shard(range.tree).mu.lock();
         let Some(ranges) = trees.get_mut(&range.tree) else { return Ok(None) };
         let stopping = ranges.stopping(owner.txn, since, range, mode);
-        let first = stopping.map(|(_, request)| (request.turn, Arc::clone(&request.owner)));
+        let first = stopping.map(|(_, request)| (request.arrival, Arc::clone(&request.owner)));
         let first: SmallVec<[(u64, Arc<Owner>); 2]> = first.collect();
         let limit = match wait {
             Wait::Until(_) if first.is_empty() => return Ok(None),
@@ -374,8 +374,8 @@ impl Ranges {
             // A scan has passed it. It keeps its time of arrival.
             (request.want, request.stands) = (want, state);
         } else {
-            let turn = self.turns.fetch_add(1, Ordering::AcqRel) + 1;
-            let request = Pending { owner: Arc::clone(owner), turn, want, stands: state };
+            let arrival = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
+            let request = Pending { owner: Arc::clone(owner), arrival, want, stands: state };
             ranges.pending.entry(key.to_vec()).or_default().push(request);
             base::check!(shared.memory.note(owner, &name), "{} waits after its end", owner.txn);
             shard.pending.fetch_add(1, Ordering::Release);

@@ -63,12 +63,12 @@ impl<'t> Ticket<'t> {
 
     /// Waits for the lock, unless `cancel` is or becomes set. REQUIRES: no latch is held.
     pub(crate) fn wait_unless(self, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
-        self.wait_for_turn(cancel).map(drop)
+        self.wait_for_grant(cancel).map(drop)
     }
 
     /// Like [`Ticket::wait_unless`], for a scan that lets writers pass first. REQUIRES: no latch is
     /// held.
-    pub(super) fn wait_for_turn(self, cancel: Option<&CancelFlag>) -> Result<WaitEnd, Denied> {
+    pub(super) fn wait_for_grant(self, cancel: Option<&CancelFlag>) -> Result<WaitEnd, Denied> {
         let _reachable = cancel.map(|flag| flag.reach(&self.owner));
         // The wait has begun, and the flag reaches it. If it was set before, no other thread ends
         // the wait. Dropping the ticket withdraws the request.
@@ -120,7 +120,7 @@ impl<'t> WriterWait<'t> {
     /// Waits. A scan whose time is over continues as well, and lets no writer pass from then on.
     /// REQUIRES: no latch is held.
     pub(crate) fn wait(self, since: &mut ScanStart, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
-        match self.0.wait_for_turn(cancel) {
+        match self.0.wait_for_grant(cancel) {
             Ok(WaitEnd::Granted) => {}
             Ok(WaitEnd::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = ScanStart::NoYield,
             Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full | Denied::Cancelled)) => {

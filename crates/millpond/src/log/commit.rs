@@ -301,9 +301,9 @@ impl GroupCommit {
         reason: SyncReason,
     ) -> Result<MutexGuard<'a, FlushState>> {
         drop(state);
-        let mut turn = 0;
+        let mut spins = 0;
         while self.buffer.published() < plan.to {
-            spin(&mut turn);
+            spin(&mut spins);
         }
         base::check!(
             self.buffer.durable() <= plan.from || planted(Bug::DurableOutOfOrder),

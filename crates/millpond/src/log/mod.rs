@@ -177,7 +177,7 @@ impl Log {
             return Ok(());
         }
         self.metrics.add(M::LogBufferWaits, 1);
-        let mut turn = 0;
+        let mut spins = 0;
         while !self.has_room() {
             let target = self.buffer().room_from();
             self.flush_to(
@@ -186,7 +186,7 @@ impl Log {
             )?;
             if !self.has_room() {
                 // A range that was reserved and is not yet copied is in the way.
-                spin(&mut turn);
+                spin(&mut spins);
             }
         }
         Ok(())
@@ -215,14 +215,14 @@ impl Log {
 
     #[cold]
     fn credit_later(&self) -> Result<Credit<'_>> {
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             self.make_room()?;
             if let Some(credit) = self.try_credit() {
                 return Ok(credit);
             }
             // Threads that have one wait for nothing but latches.
-            spin(&mut turn);
+            spin(&mut spins);
         }
     }
 
@@ -282,7 +282,7 @@ impl Log {
     /// Reserves `n` positions of those for which there is room; `None` if the database is poisoned.
     fn reserve_in(&self, room: &Room<'_>, n: usize) -> Option<ring::ReservedRange> {
         base::check!(n <= room.bytes(), "{n} bytes of redo, and room for {}", room.bytes());
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             if self.poison.is_set() {
                 return None;
@@ -291,16 +291,16 @@ impl Log {
                 return Some(range);
             }
             // All slots are taken by threads that only copy their groups.
-            spin(&mut turn);
+            spin(&mut spins);
         }
     }
 
     /// Reserves `n` positions; `None` if the database is poisoned. This wait cannot deadlock: the
     /// thread has reserved nothing yet, so the flush that frees the ring needs nothing from it.
     fn reserve(&self, n: usize) -> Option<ring::ReservedRange> {
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
-            if turn == 1 {
+            if spins == 1 {
                 self.metrics.add(M::LogBufferWaits, 1);
             }
             if self.poison.is_set() {
@@ -312,7 +312,7 @@ impl Log {
             let published = self.published_lsn();
             // A failure poisons the database, and the loop checks that.
             let _ = self.flush_to(Lsn(published.0.saturating_sub(1)), SyncReason::LogFullBuffer);
-            spin(&mut turn);
+            spin(&mut spins);
         }
     }
 

@@ -72,11 +72,11 @@ impl Unsynced {
         if outlives() || planted(Bug::WrittenNotAwaited) {
             return Ok(());
         }
-        let mut turn = 0;
+        let mut spins = 0;
         while log.buffer().published() <= lsn {
             self.context.poison.check()?;
             base::check!(lsn < log.buffer().reserved(), "nothing has been appended at LSN {lsn}");
-            spin(&mut turn);
+            spin(&mut spins);
         }
         // Those who wait here find their groups written by the thread before them.
         let mut writer = self.writer.lock();

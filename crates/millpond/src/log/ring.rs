@@ -435,9 +435,9 @@ mod tests {
     #[test]
     fn a_seal_pads_to_the_next_block_and_the_slots_are_reused() {
         let ring = ring();
-        for turn in 0..3 * SLOTS {
+        for round in 0..3 * SLOTS {
             let range = ring.reserve(10).unwrap();
-            ring.copy(&range, &[turn as u8; 10]);
+            ring.copy(&range, &[round as u8; 10]);
             ring.publish(range);
             let seal = ring.seal().unwrap();
             assert_eq!((seal.used, seal.pad), (10, PAYLOAD_BYTES as u64 - 10));
@@ -453,11 +453,11 @@ mod tests {
         let mut at = block_start(block_of(Lsn(LOW_MASK - 40_000)));
         for _ in 0..3 {
             let ring = Ring::new(64, at);
-            for turn in 0..2000 {
+            for round in 0..2000 {
                 let range = ring.reserve(97).unwrap();
-                assert_eq!((range.start, range.end), (at, at.plus(97)), "{turn}");
+                assert_eq!((range.start, range.end), (at, at.plus(97)), "{round}");
                 assert_eq!((ring.published(), ring.reserved()), (at, range.end));
-                ring.copy(&range, &[turn as u8; 97]);
+                ring.copy(&range, &[round as u8; 97]);
                 ring.publish(range);
                 at = ring.published();
                 ring.follow(at);

@@ -170,10 +170,10 @@ impl StatusTable {
     /// Begins a transaction: returns a new id, which is active.
     pub(crate) fn begin(&self) -> TxnId {
         let id = self.next.fetch_add(1, Ordering::AcqRel);
-        let mut turn = 0;
+        let mut spins = 0;
         while id - self.low.load(Ordering::Acquire) >= RING as u64 {
             if !self.make_room(id) {
-                spin(&mut turn);
+                spin(&mut spins);
             }
         }
         base::verify!(self.slot(id).load(Ordering::Relaxed) == MOVED, "{id} takes a slot that is in use");
@@ -208,10 +208,10 @@ impl StatusTable {
     #[inline]
     #[cfg(test)]
     pub(crate) fn outcome(&self, txn: TxnId) -> TxnState {
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             match self.state(txn) {
-                TxnState::Committing => spin(&mut turn),
+                TxnState::Committing => spin(&mut spins),
                 state => return state,
             }
         }

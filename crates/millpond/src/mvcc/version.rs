@@ -147,13 +147,13 @@ impl View<'_> {
     #[inline]
     fn judge(&self, txn: TxnId) -> Result<Option<Lsn>, ()> {
         let own = txn == self.own && txn != TxnId::NONE;
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             let state = if own { TxnState::Active } else { self.state(txn, self.snapshot) };
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
-                Sight::Committing => spin(&mut turn),
+                Sight::Committing => spin(&mut spins),
             }
         }
     }
@@ -250,11 +250,11 @@ impl View<'_> {
     /// The caller asks only whether the version was committed below `seen`.
     pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>, seen: Lsn) -> WriterState {
         let own = newest == self.own && newest != TxnId::NONE;
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
             let state = if own { TxnState::Active } else { self.state(newest, seen) };
             match writer_state(state, own, conflicts_after) {
-                WriterState::Committing => spin(&mut turn),
+                WriterState::Committing => spin(&mut spins),
                 known => return known,
             }
         }

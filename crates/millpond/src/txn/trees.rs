@@ -28,9 +28,9 @@ impl Trees {
     /// uses it.
     pub(crate) fn remove(&self, id: TreeId) {
         let removed = self.mu.lock().remove(&id);
-        let mut turn = 0;
+        let mut spins = 0;
         while removed.as_ref().is_some_and(|tree| Arc::strong_count(tree) > 1) {
-            spin(&mut turn);
+            spin(&mut spins);
         }
     }
 }

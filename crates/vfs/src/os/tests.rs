@@ -201,9 +201,9 @@ fn a_ring_holds_the_lock_until_the_ring_is_gone() {
     drop(lock);
     assert_eq!(disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock, "the ring still holds it");
     drop(in_use);
-    let mut turn = 1000;
+    let mut spins = 1000;
     while disk.lock(&path).is_err() {
-        base::sync::spin(&mut turn); // the kernel destroys rings later
+        base::sync::spin(&mut spins); // the kernel destroys rings later
     }
 }
 

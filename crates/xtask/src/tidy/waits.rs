@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_the_table_does_not_name_is_found() {
-        let code = "fn one() {\n    parker.park();\n}\nfn two() { spin(&mut turn); }";
+        let code = "fn one() {\n    parker.park();\n}\nfn two() { spin(&mut spins); }";
         assert_eq!(found(code, "| `log/a.rs` `one` `two` | all |"), Vec::<String>::new());
         let missing = found(code, "| `log/a.rs` `one` | all |");
         assert!(missing.len() == 1 && missing[0].starts_with("crates/millpond/src/log/a.rs:4: `two` waits"));

@@ -319,14 +319,14 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle { inner, simulated })
 }
 
-/// Does one turn of a short spin: for waits that end when another running thread takes a few more
-/// steps. `turn` counts the turns so far. After 64 turns the thread yields its core.
+/// Does one step of a short spin: for waits that end when another running thread takes a few more
+/// steps. `spins` counts the spins so far. After 64 spins the thread yields its core.
 #[track_caller]
-pub fn spin(turn: &mut u32) {
-    *turn += 1;
+pub fn spin(spins: &mut u32) {
+    *spins += 1;
     if let Some(SimThread { world, me }) = current() {
         world.spin(me, Location::caller());
-    } else if *turn < 64 {
+    } else if *spins < 64 {
         std::hint::spin_loop();
     } else {
         std::thread::yield_now();

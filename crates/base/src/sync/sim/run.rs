@@ -60,7 +60,7 @@ pub(super) fn start<T: Send + 'static>(
     let current = SimThread { world: Arc::clone(world), me };
     let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         set_current_thread(Some(current.clone()));
-        current.world.wait_for_turn(me);
+        current.world.wait_until_chosen(me);
         let result = f();
         set_current_thread(None);
         current.world.leave(me);

@@ -155,9 +155,9 @@ fn time_does_not_jump_for_spinning_threads_while_another_thread_can_run() {
                 .map(|_| {
                     let done = Arc::clone(&done);
                     let spins = move || {
-                        let mut turns = 0;
+                        let mut spins = 0;
                         while !done.load(Ordering::Acquire) {
-                            spin(&mut turns);
+                            spin(&mut spins);
                         }
                     };
                     spawn("spinner", spins).unwrap()
@@ -213,9 +213,9 @@ fn a_spinning_thread_lets_others_run_and_time_pass() {
                 theirs.store(1, Ordering::Release);
             })
             .unwrap();
-            let mut turn = 0;
+            let mut spins = 0;
             while flag.load(Ordering::Acquire) == 0 {
-                spin(&mut turn);
+                spin(&mut spins);
             }
             setter.join().unwrap();
             simulated_us().unwrap()
@@ -249,8 +249,8 @@ fn threads_that_wake_each_other_do_not_starve_one_that_has_spun() {
                     .unwrap()
                 })
                 .collect();
-            let mut turns = 0;
-            (0..3).for_each(|_| crate::sync::spin(&mut turns));
+            let mut spins = 0;
+            (0..3).for_each(|_| crate::sync::spin(&mut spins));
             point();
             done.store(true, Ordering::Relaxed);
             wakers.into_iter().for_each(|t| t.join().unwrap());

@@ -99,8 +99,8 @@ pub(super) struct WorldState {
     pub(super) steps: u64,
     pub(super) now_us: u64,
     threads: Vec<ThreadState>,
-    /// Turns of spinning since the last step that was not spinning.
-    idle_turns: usize,
+    /// Steps of spinning since the last step that was not spinning.
+    idle_spins: usize,
     /// How many steps were not spinning.
     progress: u64,
     /// The last priority that a spinning thread got. Each one gets a lower priority than the one
@@ -146,7 +146,7 @@ pub(super) fn atomic_point(at: &'static Location<'static>) {
         if let Some(SimThread { world, me }) = &*current.borrow()
             && world.atomics
         {
-            // A turn of a spin reads the word that it waits for. That is no progress.
+            // A step of a spin reads the word that it waits for. That is no progress.
             world.step_without_progress(*me, at);
         }
     });
@@ -208,7 +208,7 @@ impl WorldState {
     }
 
     fn progresses(&mut self) {
-        self.idle_turns = 0;
+        self.idle_spins = 0;
         self.progress += 1;
     }
 
@@ -216,7 +216,7 @@ impl WorldState {
     /// for needs time to pass. They must have spun for long: many spinning threads may be picked
     /// again and again before the thread that they wait for.
     fn only_spins(&self) -> bool {
-        self.idle_turns >= 64 * self.ready()
+        self.idle_spins >= 64 * self.ready()
             && self.threads.iter().all(|t| t.status != ThreadStatus::Ready || t.spun_at == self.progress)
     }
 
@@ -321,7 +321,7 @@ impl World {
                 steps: 0,
                 now_us: 0,
                 threads: Vec::new(),
-                idle_turns: 0,
+                idle_spins: 0,
                 progress: 1,
                 lowest: 1 << 32,
                 unfinished: 0,
@@ -371,7 +371,7 @@ impl World {
     }
 
     /// Waits until the thread is picked for the first time.
-    pub(super) fn wait_for_turn(&self, me: usize) {
+    pub(super) fn wait_until_chosen(&self, me: usize) {
         let permit = Arc::clone(&self.state.lock().threads[me].permit);
         permit.wait();
     }
@@ -396,13 +396,13 @@ impl World {
         self.pass(state, me, true);
     }
 
-    /// A turn of a spin: another thread runs if one can.
+    /// A step of a spin: another thread runs if one can.
     pub(super) fn spin(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
         state.lowest -= 1;
         state.threads[me].priority = state.lowest;
-        state.idle_turns += 1;
+        state.idle_spins += 1;
         state.threads[me].spun_at = state.progress;
         if state.only_spins() && state.jump() {
             state.progresses();

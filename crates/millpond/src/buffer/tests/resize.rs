@@ -106,9 +106,9 @@ fn holders_that_came_before_a_shrink_end_first_and_fewer_come_after() {
     let later = w.pool.hold_frames().unwrap();
     let pool = Arc::clone(&w.pool);
     let one_more = spawn("holder", move || drop(pool.hold_frames().unwrap())).unwrap();
-    let mut turn = 0;
+    let mut spins = 0;
     while w.pool.waiting_to_hold() == 0 {
-        spin(&mut turn);
+        spin(&mut spins);
     }
     drop(holders);
     assert_eq!(left(&mut shrink), (0, vec![]), "the later one came under the new size");

@@ -139,13 +139,13 @@ fn purge_that_recovery_owes_survives_a_checkpoint_and_a_second_crash() {
     let mut walk = first.walk();
     while walk.step() {}
     let db = open(&walk.image(CrashChoice::All));
-    let mut turn = 0;
+    let mut spins = 0;
     let report = loop {
         let report = db.check().unwrap();
         if report.unreachable_pages.is_some() {
             break report;
         }
-        base::sync::spin(&mut turn);
+        base::sync::spin(&mut spins);
     };
     assert!(report.is_clean(), "{report}");
 }

@@ -344,8 +344,8 @@ fn an_unreadable_page_does_not_stop_reverting_other_transactions() {
     for n in 5..10 {
         // Long enough that the rollback goes to the background.
         let mut tx = db.begin().unwrap();
-        for turn in 0..200_u64 {
-            tx.put(&good, &key(n, 0), &[turn as u8; 800]).unwrap();
+        for round in 0..200_u64 {
+            tx.put(&good, &key(n, 0), &[round as u8; 800]).unwrap();
         }
         drop(tx);
     }

@@ -4,16 +4,16 @@
 //! limit and the capacity is for commits and for operations that were already admitted.
 //!
 //! Below the soft limit this costs two relaxed loads. If the log needs more files, the cleaner is
-//! told as well. Above the soft limit an operation pays for its redo with time, and waits for its
-//! turn. The rule is `pace::admission`.
+//! told as well. Above the soft limit an operation pays for its redo with time, and waits in a
+//! queue. The rule is `pace::admission`.
 //!
-//! `current_limits` is the room in the log, `turns` the queue of those that pay, `full_disk` the
-//! rules of a full disk, and `gate` ends it all when the database closes.
+//! `current_limits` is the room in the log, `paid_queue` the queue of those that pay, `full_disk`
+//! the rules of a full disk, and `gate` ends it all when the database closes.
 
 mod current_limits;
 mod full_disk;
 mod gate;
-mod turns;
+mod paid_queue;
 mod undo;
 mod undo_slice;
 
@@ -31,10 +31,10 @@ use metrics::{Latency, M, Metrics};
 use pace::admission::{AdmissionView, must_wait, price_ns};
 use pace::age_limits::AgeLimits;
 use pace::constants::FULL_DISK_RECHECK_US;
+use paid_queue::{PaidQueue, Unwritten};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use turns::{Turns, Unwritten};
 use undo_slice::UndoSlice;
 use vfs::Clock;
 
@@ -49,7 +49,7 @@ pub(crate) struct Admission {
     cleaner: Unparker,
     gate: Gate,
     limits: CurrentLimits,
-    turns: Turns,
+    queue: PaidQueue,
     full: FullDisk,
     /// The slice of rollback and purge.
     slice: UndoSlice,
@@ -124,7 +124,7 @@ impl Admission {
             cleaner,
             gate: Gate::new(poison),
             limits: CurrentLimits::new(),
-            turns: Turns::default(),
+            queue: PaidQueue::default(),
             full: FullDisk::default(),
             slice: UndoSlice::default(),
             at_limit: Mutex::new(None),
@@ -132,7 +132,7 @@ impl Admission {
         }
     }
 
-    /// Admits an operation that will write about `redo_bytes` of redo; first waits for its turn.
+    /// Admits an operation that will write about `redo_bytes` of redo; first waits in the queue.
     /// REQUIRES: no latch held.
     #[inline]
     pub(crate) fn admit(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
@@ -151,7 +151,7 @@ impl Admission {
     fn view(&self, now_us: u64) -> AdmissionView {
         let (checkpoint, limits) = (Lsn(self.limits.checkpoint()), self.limits.all());
         AdmissionView {
-            age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.turns.unwritten(),
+            age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.queue.unwritten(),
             soft: limits.soft,
             hard: self.full.stop(&limits),
             clean_bytes_per_s: self.limits.clean_rate(now_us),
@@ -209,16 +209,17 @@ impl Admission {
             return AdmitAnswer::AtLimit;
         }
         let price_ns = if payment == Payment::Due { price_ns(&view, redo_bytes) } else { 0 };
-        match self.turns.take(now_us, price_ns) {
+        match self.queue.enter(now_us, price_ns) {
             Err(delay_us) => AdmitAnswer::Later(delay_us),
             Ok(delay_us) => {
-                let unwritten = Some(self.turns.count(redo_bytes));
+                let unwritten = Some(self.queue.count(redo_bytes));
                 AdmitAnswer::In(Admitted { admission: self, redo_bytes, unwritten, held_us: 0 }, delay_us)
             }
         }
     }
 
-    /// Sleeps once. It may end early, which does no harm: the operation's turn is already taken.
+    /// Sleeps once. It may end early, which does no harm: the operation has its place in the queue
+    /// already.
     pub(super) fn sleep(&self, delay_us: u64, asker: Asker) {
         self.gate.sleep(delay_us, asker);
     }

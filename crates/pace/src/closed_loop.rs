@@ -5,7 +5,7 @@
 use crate::admission::{AdmissionDecision, AdmissionView, admit, clean_rate, must_wait, price_ns};
 use crate::age_limits::{AgeLimits, age_limits};
 use crate::constants::{ADMISSION_DELAY_US_MAX, BUDGET_US_PER_S};
-use crate::governor::{CleanerSample, DirtyBucket, Governor};
+use crate::governor::{CleanerSample, DirtyBin, Governor};
 use crate::smoothed_rate::SmoothedRate;
 use base::prng::Prng;
 use expect_test::{Expect, expect};
@@ -20,7 +20,7 @@ const STEP_US: u64 = 1000;
 const ROW_BYTES: u64 = 450;
 /// Pages of a neighbourhood: 64 KiB of 8 KiB pages.
 const NEIGHBOURS: usize = 8;
-const BUCKETS: u64 = 64;
+const BINS: u64 = 64;
 
 struct World {
     now_us: u64,
@@ -163,21 +163,21 @@ impl World {
         self.end_lsn += ROW_BYTES;
     }
 
-    fn buckets(&self) -> Vec<DirtyBucket> {
-        let width = (self.age() / BUCKETS).max(1);
-        let mut buckets: Vec<DirtyBucket> = (0..=BUCKETS)
-            .map(|i| DirtyBucket { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
+    fn bins(&self) -> Vec<DirtyBin> {
+        let width = (self.age() / BINS).max(1);
+        let mut bins: Vec<DirtyBin> = (0..=BINS)
+            .map(|i| DirtyBin { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
             .collect();
         for (lsn, page) in &self.queue {
             if self.first_dirty[*page] == *lsn {
-                buckets[((lsn - self.checkpoint_lsn) / width).min(BUCKETS) as usize].pages += 1;
+                bins[((lsn - self.checkpoint_lsn) / width).min(BINS) as usize].pages += 1;
             }
         }
-        buckets
+        bins
     }
 
     fn clean(&mut self, second: &mut Second) {
-        let buckets = self.buckets();
+        let bins = self.bins();
         if self.device_ios_per_s > 0.0 {
             self.seen_ios_per_s = self.device_ios_per_s;
         }
@@ -185,7 +185,7 @@ impl World {
             self.clean_rate.typical_per_second(),
             self.seen_ios_per_s * self.pages_per_io,
             self.age(),
-            buckets.iter().map(|bucket| bucket.pages).sum(),
+            bins.iter().map(|bin| bin.pages).sum(),
         );
         let plan = self.governor.step(&CleanerSample {
             now_us: self.now_us,
@@ -193,7 +193,7 @@ impl World {
             checkpoint_lsn: self.checkpoint_lsn,
             redo_bytes_per_s: self.redo_rate.per_second(),
             limits: self.limits,
-            first_dirty: &buckets,
+            first_dirty: &bins,
             frames: self.first_dirty.len() as u64 * 2,
             free_frames: 1000,
             threads: self.threads,
@@ -434,7 +434,7 @@ fn a_large_log_absorbs_rewrites() {
 fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
     let mut governor = Governor::new();
     let (mut free, mut victims_owed, mut waited_steps, mut cleaned) = (64.0f64, 0.0f64, 0, 0u64);
-    let first_dirty = [DirtyBucket { end_lsn: 1000 * MIB, pages: 50_000 }];
+    let first_dirty = [DirtyBin { end_lsn: 1000 * MIB, pages: 50_000 }];
     for ms in 0..10_000u64 {
         // 2,500 frames a second are taken, in bursts of 5 every 2 ms, by 16 threads.
         if ms % 2 == 0 {

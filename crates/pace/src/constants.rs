@@ -38,14 +38,13 @@ const _: () = assert!(CLEANING_BACKLOG_S * 1e6 >= CLEANING_STEP_US_MAX as f64, "
 
 /// The distance to a deadline is bent over this part of the target, so that it never reaches 0.
 pub(crate) const CLEANING_BEND_PART: f64 = 16.0;
-/// Slices of the log's capacity by which dirty pages are counted for the governor. All pages of a
-/// slice have the deadline of its middle.
-pub const CLEANING_AGE_SLICES: u64 = 64;
+/// Bins of the log's capacity by which dirty pages are counted for the governor. All pages of a
+/// bin have the deadline of its middle.
+pub const CLEANING_AGE_BINS: u64 = 64;
 // The target is more than two fifths of the capacity (`age_limits`).
-const CLEANING_AGE_SLICES_OF_TARGET: f64 = CLEANING_AGE_SLICES as f64 * 2.0 / 5.0;
-const _: () =
-    assert!(CLEANING_AGE_SLICES_OF_TARGET > CLEANING_BEND_PART, "a slice is less than what is bent");
-const _: () = assert!(CLEANING_AGE_SLICES_OF_TARGET > CLEANING_GROWTH_PART, "and than a step's growth");
+const CLEANING_AGE_BINS_OF_TARGET: f64 = CLEANING_AGE_BINS as f64 * 2.0 / 5.0;
+const _: () = assert!(CLEANING_AGE_BINS_OF_TARGET > CLEANING_BEND_PART, "a bin is less than what is bent");
+const _: () = assert!(CLEANING_AGE_BINS_OF_TARGET > CLEANING_GROWTH_PART, "and than a step's growth");
 
 /// An idle database writes its dirty pages within this time, seconds: then it recovers at once.
 pub(crate) const CLEANING_IDLE_S: f64 = 60.0;

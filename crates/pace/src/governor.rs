@@ -30,13 +30,13 @@ use crate::constants::{
 };
 use crate::free_frames::{frames_to_supply, free_frame_reserve};
 
-/// One bucket of a histogram of dirty pages by first-dirty LSN. It begins where the bucket before
+/// One bin of a histogram of dirty pages by first-dirty LSN. It begins where the bin before
 /// it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirtyBucket {
-    /// Where the bucket ends.
+pub struct DirtyBin {
+    /// Where the bin ends.
     pub end_lsn: u64,
-    /// Dirty pages whose first-dirty LSN is in the bucket.
+    /// Dirty pages whose first-dirty LSN is in the bin.
     pub pages: u64,
 }
 
@@ -53,8 +53,8 @@ pub struct CleanerSample<'a> {
     pub redo_bytes_per_s: f64,
     /// Marks on the scale of the checkpoint age.
     pub limits: AgeLimits,
-    /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred buckets.
-    pub first_dirty: &'a [DirtyBucket],
+    /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred bins.
+    pub first_dirty: &'a [DirtyBin],
     /// Frames of the pool.
     pub frames: u64,
     /// Frames that are free.
@@ -152,7 +152,7 @@ impl Governor {
 
 /// Returns the rate at which pages should be cleaned, and the main reason.
 fn wanted_pages_per_s(s: &CleanerSample<'_>) -> (CleaningReason, f64) {
-    let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
+    let dirty: u64 = s.first_dirty.iter().map(|bin| bin.pages).sum();
     let age = age_pages_per_s(s);
 
     let excess = dirty as f64 - s.frames as f64 * CLEANING_DIRTY_SHARE;
@@ -180,11 +180,11 @@ fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
     let bend = target / CLEANING_BEND_PART;
     let (mut pages, mut steepest) = (0, 0.0f64);
     let mut start = s.checkpoint_lsn;
-    for bucket in s.first_dirty {
-        pages += bucket.pages;
-        // The pages are spread over the bucket. Its middle stands for all of them.
-        let middle = start + bucket.end_lsn.saturating_sub(start) / 2;
-        start = bucket.end_lsn;
+    for bin in s.first_dirty {
+        pages += bin.pages;
+        // The pages are spread over the bin. Its middle stands for all of them.
+        let middle = start + bin.end_lsn.saturating_sub(start) / 2;
+        start = bin.end_lsn;
         let left = target - s.end_lsn.saturating_sub(middle) as f64;
         let bent = (left + (left * left + bend * bend).sqrt()) / 2.0;
         steepest = steepest.max(pages as f64 / bent);
@@ -284,11 +284,11 @@ mod tests {
 
         fn step(&self, governor: &mut Governor, now_us: u64) -> CleanerPlan {
             let end = self.sample.end_lsn;
-            let bucket = |(age, pages): &(u64, u64)| DirtyBucket { end_lsn: end - age * MIB, pages: *pages };
-            let first_dirty: Vec<DirtyBucket> = self.dirty.iter().map(bucket).collect();
+            let bin = |(age, pages): &(u64, u64)| DirtyBin { end_lsn: end - age * MIB, pages: *pages };
+            let first_dirty: Vec<DirtyBin> = self.dirty.iter().map(bin).collect();
             governor.step(&CleanerSample {
                 now_us,
-                checkpoint_lsn: first_dirty.first().map_or(end, |bucket| bucket.end_lsn),
+                checkpoint_lsn: first_dirty.first().map_or(end, |bin| bin.end_lsn),
                 limits: age_limits(self.capacity_mib * MIB, self.sample.threads),
                 first_dirty: &first_dirty,
                 ..self.sample.clone()
@@ -468,9 +468,9 @@ mod tests {
         let mut last: Option<f64> = None;
         for age_kib in 1024..92 * 1024 {
             let age = age_kib * 1024;
-            let buckets = [
-                DirtyBucket { end_lsn: 1000 * MIB - age, pages: 100 },
-                DirtyBucket { end_lsn: 1000 * MIB, pages: 1000 },
+            let bins = [
+                DirtyBin { end_lsn: 1000 * MIB - age, pages: 100 },
+                DirtyBin { end_lsn: 1000 * MIB, pages: 1000 },
             ];
             let rate = age_pages_per_s(&CleanerSample {
                 now_us: 0,
@@ -478,7 +478,7 @@ mod tests {
                 checkpoint_lsn: 1000 * MIB - age,
                 redo_bytes_per_s: 2e7,
                 limits,
-                first_dirty: &buckets,
+                first_dirty: &bins,
                 frames: 65_536,
                 free_frames: 1000,
                 threads: 16,

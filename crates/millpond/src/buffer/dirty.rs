@@ -15,7 +15,7 @@ use base::sync::MutexGuard;
 use base::sync::atomic::Ordering;
 use base::{Lsn, PageNo};
 
-use super::dirty_set::{DirtyFrames, LsnSlices, SHARDS};
+use super::dirty_set::{DirtyFrames, LsnHistogram, SHARDS};
 use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
 use super::lsn_buckets::{Entry, ListPosition};
@@ -148,15 +148,15 @@ impl Pool {
         self.dirty.parts().map(of_part).sum()
     }
 
-    /// Counts dirty pages by slices of first-dirty LSN: for each slice its end and its pages,
-    /// oldest first, without pages whose copy is being written. A slice is at most `width` bytes of
+    /// Counts dirty pages by ranges of first-dirty LSN: for each range its end and its pages,
+    /// oldest first, without pages whose copy is being written. A range is at most `width` bytes of
     /// the log wide, and at least half of that.
-    pub(crate) fn dirty_by_slice(&self, width: u64, out: &mut Vec<(Lsn, u64)>) {
+    pub(crate) fn dirty_by_lsn(&self, width: u64, out: &mut Vec<(Lsn, u64)>) {
         let shift = width.max(1).ilog2();
-        let mut all = LsnSlices { shift, ..LsnSlices::default() };
+        let mut all = LsnHistogram { shift, ..LsnHistogram::default() };
         for mut sets in self.dirty.parts() {
             sets.set_shift(self.frames(), shift);
-            all.add_all(&sets.slices);
+            all.add_all(&sets.histogram);
         }
         out.clear();
         let end = |n: usize| Lsn((all.first + n as u64 + 1) << shift);

@@ -45,66 +45,66 @@ pub(super) struct DirtyFrames {
     pub(super) dirty: LsnBuckets,
     /// Few: the part's share of the batches that are under way.
     pub(super) writing: Vec<Entry>,
-    pub(super) slices: LsnSlices,
+    pub(super) histogram: LsnHistogram,
 }
 
 impl Default for DirtyFrames {
     fn default() -> DirtyFrames {
-        let slices = LsnSlices::default();
-        DirtyFrames { dirty: LsnBuckets::new(fine(slices.shift)), writing: Vec::new(), slices }
+        let histogram = LsnHistogram::default();
+        DirtyFrames { dirty: LsnBuckets::new(fine(histogram.shift)), writing: Vec::new(), histogram }
     }
 }
 
-/// The width of the buckets, as a shift, for counts in slices of this one. A batch takes buckets
+/// The width of the buckets, as a shift, for counts in bins of this one. A batch takes buckets
 /// whole, so they are narrower.
 fn fine(shift: u32) -> u32 {
     shift.saturating_sub(5)
 }
 
-/// How many entries of the dirty set lie in each slice of the LSN scale. The counts are kept beside
+/// How many entries of the dirty set lie in each bin of the LSN scale. The counts are kept beside
 /// the set: the cleaner asks for them hundreds of times a second and must not walk over the set
 /// while writers wait for its mutex.
 #[derive(Debug)]
-pub(super) struct LsnSlices {
-    /// A slice is `1 << shift` bytes of the log wide.
+pub(super) struct LsnHistogram {
+    /// A bin is `1 << shift` bytes of the log wide.
     pub(super) shift: u32,
-    /// The number of the first slice.
+    /// The number of the first bin.
     pub(super) first: u64,
     pub(super) pages: VecDeque<u32>,
 }
 
-/// The width of slices before the first request tells it: two to the power of this, bytes of the
+/// The width of bins before the first request tells it: two to the power of this, bytes of the
 /// log.
-const SLICE_SHIFT: u32 = 16;
+const BIN_SHIFT: u32 = 16;
 
-impl Default for LsnSlices {
-    fn default() -> LsnSlices {
-        LsnSlices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
+impl Default for LsnHistogram {
+    fn default() -> LsnHistogram {
+        LsnHistogram { shift: BIN_SHIFT, first: 0, pages: VecDeque::new() }
     }
 }
 
-impl LsnSlices {
+impl LsnHistogram {
     fn add(&mut self, lsn: Lsn) {
         self.add_pages(lsn.0 >> self.shift, 1);
     }
 
-    fn add_pages(&mut self, slice: u64, pages: u32) {
+    fn add_pages(&mut self, bin: u64, pages: u32) {
         if self.pages.is_empty() {
-            self.first = slice;
+            self.first = bin;
         }
-        while slice < self.first {
+        while bin < self.first {
             self.first -= 1;
             self.pages.push_front(0);
         }
-        let index = (slice - self.first) as usize;
+        let index = (bin - self.first) as usize;
         if index >= self.pages.len() {
             self.pages.resize(index + 1, 0);
         }
         self.pages[index] += pages;
     }
 
-    /// Adds the counts of another part. REQUIRES: slices of the same width.
-    pub(super) fn add_all(&mut self, other: &LsnSlices) {
+    /// Adds the counts of another part. REQUIRES: bins of the same width.
+    pub(super) fn add_all(&mut self, other: &LsnHistogram) {
         for (n, pages) in other.pages.iter().enumerate() {
             self.add_pages(other.first + n as u64, *pages);
         }
@@ -125,7 +125,7 @@ impl DirtyFrames {
     pub(super) fn insert_dirty(&mut self, frames: &Frames, lsn: Lsn, frame: u32) {
         let position = self.dirty.insert(lsn, frame);
         frames.get(frame).dirty_position.store(position, Ordering::Relaxed);
-        self.slices.add(lsn);
+        self.histogram.add(lsn);
     }
 
     /// Takes a frame out of the dirty ones.
@@ -134,20 +134,20 @@ impl DirtyFrames {
         if let Some(moved) = self.dirty.remove(lsn, frame, position) {
             frames.get(moved).dirty_position.store(position, Ordering::Relaxed);
         }
-        self.slices.remove(lsn);
+        self.histogram.remove(lsn);
     }
 
-    /// Makes the slices that are counted `1 << shift` bytes wide.
+    /// Makes the bins `1 << shift` bytes wide.
     pub(super) fn set_shift(&mut self, frames: &Frames, shift: u32) {
-        if self.slices.shift != shift {
-            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
+        if self.histogram.shift != shift {
+            let mut histogram = LsnHistogram { shift, ..LsnHistogram::default() };
             self.dirty.set_shift(fine(shift), |frame, position| {
                 frames.get(frame).dirty_position.store(position, Ordering::Relaxed);
             });
             for (_, entries) in self.dirty.each() {
-                entries.iter().for_each(|&(lsn, _)| slices.add(lsn));
+                entries.iter().for_each(|&(lsn, _)| histogram.add(lsn));
             }
-            self.slices = slices;
+            self.histogram = histogram;
         }
     }
 
@@ -163,9 +163,9 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn slices_count_the_entries_of_the_set() {
+    fn bins_count_the_entries_of_the_set() {
         let mut rng = Prng::new(3);
-        let mut slices = LsnSlices { shift: 4, ..LsnSlices::default() };
+        let mut histogram = LsnHistogram { shift: 4, ..LsnHistogram::default() };
         let mut all: Vec<u64> = Vec::new();
         for round in 0..5000 {
             if all.is_empty() || rng.below(100) < 52 {
@@ -173,17 +173,17 @@ mod tests {
                 // mini-transactions.
                 let lsn = (round + rng.below(40)).saturating_sub(rng.below(60));
                 all.push(lsn);
-                slices.add(Lsn(lsn));
+                histogram.add(Lsn(lsn));
             } else {
                 let lsn = all.swap_remove(rng.below(all.len() as u64) as usize);
-                slices.remove(Lsn(lsn));
+                histogram.remove(Lsn(lsn));
             }
-            for (n, pages) in slices.pages.iter().enumerate() {
-                let slice = slices.first + n as u64;
-                let is = all.iter().filter(|lsn| **lsn >> 4 == slice).count();
-                assert_eq!(*pages as usize, is, "round {round}, slice {slice}");
+            for (n, pages) in histogram.pages.iter().enumerate() {
+                let bin = histogram.first + n as u64;
+                let is = all.iter().filter(|lsn| **lsn >> 4 == bin).count();
+                assert_eq!(*pages as usize, is, "round {round}, bin {bin}");
             }
-            assert_eq!(slices.pages.iter().sum::<u32>() as usize, all.len());
+            assert_eq!(histogram.pages.iter().sum::<u32>() as usize, all.len());
         }
     }
 }

@@ -197,7 +197,7 @@ mod tests {
             self.positions.keys().nth(n).copied()
         }
 
-        fn oldest_slice(&self) -> Vec<u32> {
+        fn oldest_bucket(&self) -> Vec<u32> {
             let oldest = self.buckets.each().next();
             oldest.map_or(Vec::new(), |(_, entries)| entries.iter().map(|&(_, frame)| frame).collect())
         }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_the_slices_and_the_positions_are_those_of_the_set() {
+    fn the_least_the_entries_and_the_positions_are_those_of_the_set() {
         let (mut rng, mut c) = (Prng::new(3), Checked::new());
         for round in 0..5000 {
             c.step(round, &mut rng);
@@ -268,7 +268,7 @@ mod tests {
                 }
                 // The page writers take the oldest bucket as a whole.
                 if rng.one_in(4) {
-                    let oldest: Vec<u32> = c.oldest_slice();
+                    let oldest: Vec<u32> = c.oldest_bucket();
                     for frame in oldest {
                         c.remove(frame);
                         stay.remove(&frame);

@@ -18,8 +18,8 @@ use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
 use pace::age_limits::age_limits;
 use pace::budget::WriteCost;
-use pace::constants::{BUDGET_US_PER_S, CLEANING_AGE_SLICES, CLEANING_BACKLOG_S};
-use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket};
+use pace::constants::{BUDGET_US_PER_S, CLEANING_AGE_BINS, CLEANING_BACKLOG_S};
+use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBin};
 use pace::helpful_log::HelpfulLog;
 use pace::law::Planner;
 use pace::smoothed_rate::SmoothedRate;
@@ -37,7 +37,7 @@ struct Observed {
     /// The share of dirty pages among the eviction candidates of the last sweeps.
     dirty_victims: f64,
     helpful_log: HelpfulLog,
-    slices: Vec<(Lsn, u64)>,
+    bins: Vec<(Lsn, u64)>,
 }
 
 /// What the cleaner samples and acts on.
@@ -75,7 +75,7 @@ impl Cleaner {
                 clean_rate: SmoothedRate::new(),
                 dirty_victims: 0.0,
                 helpful_log: HelpfulLog::new(),
-                slices: Vec::new(),
+                bins: Vec::new(),
             },
             parts: parts.clone(),
         }
@@ -121,7 +121,7 @@ impl Cleaner {
         let in_calls = self.parts.threads.now();
         self.parts.threads.set_active(self.seen.active_threads.update(now_us, in_calls));
         if !self.parts.law.law().has_rounds() {
-            let dirty: u64 = self.seen.slices.iter().map(|(_, pages)| pages).sum();
+            let dirty: u64 = self.seen.bins.iter().map(|(_, pages)| pages).sum();
             let helpful = self.seen.helpful_log.update(now_us, dirty * pool.page_bytes() as u64);
             self.parts.log_size.set_helpful(helpful);
             self.parts.store.metrics.set(M::RedoHelpfulBytes, helpful);
@@ -132,21 +132,17 @@ impl Cleaner {
         self.parts.store.metrics.set(M::CheckpointAgeTarget, limits.target);
         let reserve = self.parts.law.law().free_frames(threads, frames);
         pool.set_free_reserve(reserve as usize);
-        pool.dirty_by_slice(limits.capacity / CLEANING_AGE_SLICES, &mut self.seen.slices);
+        pool.dirty_by_lsn(limits.capacity / CLEANING_AGE_BINS, &mut self.seen.bins);
         let held_back = self.parts.law.is_held_back(checkpoint, end);
-        let slices: Vec<DirtyBucket> = self
-            .seen
-            .slices
-            .iter()
-            .map(|(end, pages)| DirtyBucket { end_lsn: end.0, pages: *pages })
-            .collect();
+        let bins: Vec<DirtyBin> =
+            self.seen.bins.iter().map(|(end, pages)| DirtyBin { end_lsn: end.0, pages: *pages }).collect();
         let sample = CleanerSample {
             now_us,
             end_lsn: end.0,
             checkpoint_lsn: checkpoint.0,
             redo_bytes_per_s: self.seen.redo_rate.per_second(),
             limits,
-            first_dirty: if held_back { &[] } else { &slices },
+            first_dirty: if held_back { &[] } else { &bins },
             frames,
             free_frames: pool.free_frames() as u64,
             threads,
@@ -227,7 +223,7 @@ impl Cleaner {
             self.seen.clean_rate.typical_per_second(),
             BUDGET_US_PER_S / self.seen.page_cost.us(),
             age,
-            self.seen.slices.iter().map(|(_, pages)| pages).sum(),
+            self.seen.bins.iter().map(|(_, pages)| pages).sum(),
         );
         self.parts.admission.set_clean_rate(clean_bytes_per_s);
         let limits = self.parts.log_size.update_limits(now_us);

@@ -119,7 +119,7 @@ impl InnodbWorld {
                 checkpoint_lsn: w.checkpoint_lsn,
                 redo_bytes_per_s: 0.0,
                 limits: w.limits,
-                first_dirty: &w.buckets(),
+                first_dirty: &w.bins(),
                 frames: w.first_dirty.len() as u64 * 2,
                 free_frames: 4000,
                 threads: w.threads,

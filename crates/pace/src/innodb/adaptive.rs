@@ -9,7 +9,7 @@
 
 use super::points::LogPoints;
 use super::{Server, Settings};
-use crate::governor::DirtyBucket;
+use crate::governor::DirtyBin;
 
 /// The redo of so many seconds is looked ahead.
 const SCAN_FACTOR: u64 = 3;
@@ -24,7 +24,7 @@ pub struct AdaptiveView<'a> {
     /// The first-dirty LSN of the oldest dirty page.
     pub oldest_lsn: u64,
     /// Dirty pages by first-dirty LSN, oldest first.
-    pub first_dirty: &'a [DirtyBucket],
+    pub first_dirty: &'a [DirtyBin],
     /// All dirty pages.
     pub dirty: u64,
     /// Their percentage of the pool.
@@ -128,11 +128,11 @@ impl Adaptive {
     fn due(&self, settings: &Settings, v: &AdaptiveView<'_>) -> u64 {
         let target = v.oldest_lsn + self.avg_lsn_rate * SCAN_FACTOR;
         let (mut pages, mut start) = (0.0, v.oldest_lsn);
-        for bucket in v.first_dirty {
-            let width = bucket.end_lsn.saturating_sub(start).max(1) as f64;
-            let below = target.saturating_sub(start).min(bucket.end_lsn.saturating_sub(start)) as f64;
-            pages += bucket.pages as f64 * below / width;
-            start = start.max(bucket.end_lsn);
+        for bin in v.first_dirty {
+            let width = bin.end_lsn.saturating_sub(start).max(1) as f64;
+            let below = target.saturating_sub(start).min(bin.end_lsn.saturating_sub(start)) as f64;
+            pages += bin.pages as f64 * below / width;
+            start = start.max(bin.end_lsn);
         }
         let most = settings.io_capacity_max;
         let due = match settings.server {
@@ -255,12 +255,12 @@ mod tests {
             for _ in 0..seconds {
                 now_s += 1;
                 end += redo;
-                let buckets = [DirtyBucket { end_lsn: end, pages: dirty }];
+                let bins = [DirtyBin { end_lsn: end, pages: dirty }];
                 let view = AdaptiveView {
                     now_s,
                     end_lsn: end,
                     oldest_lsn: end - age,
-                    first_dirty: &buckets,
+                    first_dirty: &bins,
                     dirty,
                     dirty_pct: dirty as f64 * 100.0 / 65_536.0,
                     points,

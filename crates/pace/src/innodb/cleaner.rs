@@ -64,7 +64,7 @@ impl InnodbCleaner {
 
     /// Plans one step. `is_writing`: the last round is not finished.
     pub fn step(&mut self, s: &CleanerSample<'_>, is_writing: bool) -> CleanerPlan {
-        let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
+        let dirty: u64 = s.first_dirty.iter().map(|bin| bin.pages).sum();
         let look = Look {
             sample: s,
             points: log_points(self.settings.server, s.limits.capacity),
@@ -192,7 +192,7 @@ impl Planner for InnodbCleaner {
 mod tests {
     use super::*;
     use crate::age_limits::age_limits;
-    use crate::governor::DirtyBucket;
+    use crate::governor::DirtyBin;
     use expect_test::{Expect, expect};
 
     const MIB: u64 = 1 << 20;
@@ -227,7 +227,7 @@ mod tests {
                 checkpoint_lsn: (end - age) * MIB,
                 redo_bytes_per_s: 0.0,
                 limits: age_limits(96 * MIB, 16),
-                first_dirty: &[DirtyBucket { end_lsn: end * MIB, pages: dirty }],
+                first_dirty: &[DirtyBin { end_lsn: end * MIB, pages: dirty }],
                 frames: 65_536,
                 free_frames: free,
                 threads: 16,

@@ -203,7 +203,7 @@ impl Pool {
     /// Copies a dirty page for its file, without waiting. Returns `None` if the page is not dirty,
     /// is not in memory, is latched for writing, or has a copy that is being written.
     pub(crate) fn copy_for_flush(&self, page: PageNo, copy: &mut [u8]) -> Option<FlushTicket> {
-        // What a page is behind is still in the log: the checkpoint does not pass it.
+        // What a page lacks is still in the log: the checkpoint does not pass it.
         let (PageProbe::Resident(pin) | PageProbe::Incomplete(pin)) = PageProbe::of(self, page) else {
             return None;
         };

@@ -26,8 +26,8 @@ mod extents;
 mod ground;
 mod grow;
 mod length;
-mod load;
 mod options;
+mod read_map;
 mod release;
 mod reservation;
 mod room;
@@ -100,7 +100,7 @@ impl Space {
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or
     /// a page.
     pub(crate) fn load(&self) -> Result<TreeId> {
-        load::load(&self.ground, self.growth.db_id())
+        read_map::read_map(&self.ground, self.growth.db_id())
     }
 
     /// Returns the pages of the map, but for those that name owners.

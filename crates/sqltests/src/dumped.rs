@@ -1,7 +1,7 @@
 //! A dump that is taken under load is the database at one position of the binary log: with the log
 //! from there on it becomes the database.
 
-use super::load::{self, Killed, TABLES};
+use super::clients::{self, Killed, TABLES};
 use super::replicas::compare;
 use super::server::{self, Server};
 use super::steps::refused;
@@ -30,13 +30,13 @@ pub(super) fn replayed(dir: &Path) -> Result<(), String> {
     sql(&first, TABLES)?;
     let why = refused(&first, "SET SESSION binlog_format = STATEMENT; UPDATE test.accounts SET v = 1")?;
     expect("a change", &why, "at least one table uses a storage engine limited to row-based logging")?;
-    let clients = load::start(&first, &place("first"), 1, Killed::Replica)?;
+    let clients = clients::start(&first, &place("first"), 1, Killed::Replica)?;
     std::thread::sleep(LOAD);
     for n in 1..=DUMPS {
         dump(&first, &place(&format!("dump{n}")))?;
         std::thread::sleep(LOAD);
     }
-    load::end(clients);
+    clients::end(clients);
     let done = (1..=DUMPS).try_for_each(|n| {
         let copy = place(&format!("copy{n}"));
         make_dir(&copy)?;

@@ -1,7 +1,7 @@
 //! A primary and its replica under load, both killed again and again: in the end they have the same
 //! rows.
 
-use super::load::{self, Killed};
+use super::clients::{self, Killed};
 use super::server::{self, Server};
 use super::{build_for_tests, make_dir, output, sql};
 use clap::ValueEnum;
@@ -184,7 +184,7 @@ impl Pair {
         let primary = self.server(PRIMARY)?;
         let user = "CREATE USER replica@'127.0.0.1'; GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'";
         sql(primary, user)?;
-        sql(primary, load::TABLES)?;
+        sql(primary, clients::TABLES)?;
         let follow = format!(
             "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={}, MASTER_USER='replica', \
              MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1; START SLAVE",
@@ -195,7 +195,7 @@ impl Pair {
         let mut turn = 0;
         while began.elapsed() < self.case.load {
             turn += 1;
-            let clients = load::start(self.server(PRIMARY)?, &self.places[PRIMARY], turn, self.case.kill)?;
+            let clients = clients::start(self.server(PRIMARY)?, &self.places[PRIMARY], turn, self.case.kill)?;
             self.watch(self.case.kill_every)?;
             match self.case.kill {
                 Killed::None => {}
@@ -203,7 +203,7 @@ impl Pair {
                 Killed::Replica => self.kill(REPLICA)?,
                 Killed::Both => self.kill(if turn % 2 == 1 { REPLICA } else { PRIMARY })?,
             }
-            load::end(clients);
+            clients::end(clients);
         }
         self.decide_prepared()?;
         let transactions = self.catch_up()?;

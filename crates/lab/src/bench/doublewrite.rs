@@ -1,6 +1,6 @@
 //! `millpond bench doublewrite`: the same load with and without the doublewrite, in turns.
 
-use super::load::{self, Database};
+use super::filled_database::{self, Database};
 use super::mib;
 use crate::driver::drive;
 use crate::figures::lsn;
@@ -73,7 +73,7 @@ struct Pair {
 impl Doublewrite {
     /// Runs the benchmark.
     pub(crate) fn run(self) -> Outcome {
-        let params = load::uniform(self.tables, self.rows);
+        let params = filled_database::uniform(self.tables, self.rows);
         let workload = workload::build(self.workload, params);
         if self.seconds.is_zero() || workload.has_an_end() {
             return Err(Failure::misuse("only a run of some seconds can be measured: --workload, --seconds"));
@@ -102,7 +102,7 @@ impl Doublewrite {
     fn measure(&self, db: &Db, params: WorkloadParams, off: bool) -> Outcome<Measured> {
         db.set_doublewrite(if off { Switch::UnsafeOff } else { Switch::On })?;
         let workload = workload::build(self.workload, params.after(lsn(&db.metrics())));
-        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
+        let pace = filled_database::full_speed(self.threads, self.warmup, self.seconds);
         let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let (totals, figures) = (&measured.totals, &measured.figures);
         let each_second: Vec<f64> = totals.per_second.iter().map(|commits| *commits as f64).collect();

@@ -2,7 +2,7 @@
 //! bare device reads.
 
 use super::device::Device;
-use super::load::{self, Database};
+use super::filled_database::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use crate::own_process;
 use crate::workload::{WorkloadKind, WorkloadParams};
@@ -71,7 +71,7 @@ impl IoBound {
         if self.seconds < Duration::from_secs(1) {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
-        let params = load::uniform(self.tables, self.rows);
+        let params = filled_database::uniform(self.tables, self.rows);
         let options = own_process::options().buffer_pool_bytes(self.pool).page_bytes(PAGE_BYTES);
         let database = Database::filled(options, WorkloadKind::ReadWrite, params)?;
         say!("{} {}", heads("threads"), device_heads());
@@ -95,7 +95,7 @@ impl IoBound {
             Device::random_reads(file, PAGE_BYTES, threads.min(self.depth), self.device_seconds)
         };
         let before = bare(&pages)?;
-        let pace = load::full_speed(threads, self.warmup, self.seconds);
+        let pace = filled_database::full_speed(threads, self.warmup, self.seconds);
         let kind = WorkloadKind::ReadWrite;
         let measured = steadiness::measure(&database.db, kind, params, pace, &database.probe())?;
         let after = bare(&pages)?;

@@ -1,7 +1,7 @@
 //! `millpond bench laws`: the same write-heavy load under Millpond's law of flow control and under
 //! InnoDB's.
 
-use super::load::{self, Database};
+use super::filled_database::{self, Database};
 use super::scratch;
 use crate::driver::drive;
 use crate::law::Capacities;
@@ -95,12 +95,12 @@ impl Laws {
 
     /// Runs the load on a new database under a law.
     fn measure(&self, name: String, law: Law) -> Outcome<RunResult> {
-        let params = load::uniform(self.tables, self.rows);
+        let params = filled_database::uniform(self.tables, self.rows);
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.redo_capacity);
         let workload = workload::build(WorkloadKind::WriteHeavy, params);
         let database = Database::filled(options.law(law), WorkloadKind::WriteHeavy, params)?;
         let db = &database.db;
-        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
+        let pace = filled_database::full_speed(self.threads, self.warmup, self.seconds);
         let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let durable_device = db.is_durable();
         database.check_and_close(&format!("the run under {name} law"))?;

@@ -1,7 +1,7 @@
 //! `millpond bench log-sizes`: the same write-heavy load with logs of several sizes, or as long as
 //! recovery targets allow, each beside a log that is never full.
 
-use super::load::{self, Database};
+use super::filled_database::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use super::{figure, median};
 use crate::workload::{WorkloadKind, WorkloadParams};
@@ -101,7 +101,7 @@ impl LogSizes {
         if self.recovery_target.contains(&Duration::ZERO) {
             return Err(Failure::misuse("--recovery-target: no recovery takes no time"));
         }
-        let params = load::uniform(self.tables, self.rows);
+        let params = filled_database::uniform(self.tables, self.rows);
         let options = Options::new().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.long);
         let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
         say!("{}", heads("log"));
@@ -141,7 +141,7 @@ impl LogSizes {
         length.set(db)?;
         // Each run begins without dirty pages.
         db.checkpoint()?;
-        let pace = load::full_speed(self.threads, self.warmup, self.seconds);
+        let pace = filled_database::full_speed(self.threads, self.warmup, self.seconds);
         steadiness::measure(db, WorkloadKind::WriteHeavy, params, pace, &database.probe())
     }
 }

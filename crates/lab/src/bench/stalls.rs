@@ -1,6 +1,6 @@
 //! `millpond bench stalls`: the loads under which other engines stall, one after the other.
 
-use super::load::{self, Database};
+use super::filled_database::{self, Database};
 use super::steadiness::{self, Measured, heads};
 use crate::own_process;
 use output::failure::{Failure, Outcome};
@@ -90,7 +90,7 @@ impl Stalls {
         if self.seconds < Duration::from_secs(1) {
             return Err(Failure::misuse("--seconds: a run of less than a second has no steadiness"));
         }
-        let params = load::uniform(self.tables, self.rows);
+        let params = filled_database::uniform(self.tables, self.rows);
         let options = own_process::options().buffer_pool_bytes(self.pool).redo_capacity_bytes(self.log);
         let database = Database::filled(options, WorkloadKind::WriteHeavy, params)?;
         let db = &database.db;
@@ -107,7 +107,7 @@ impl Stalls {
             let over = AtomicBool::new(false);
             let measured = std::thread::scope(|scope| {
                 let beside = scope.spawn(|| self.disturb(db, scene, &over));
-                let pace = load::full_speed(self.threads, self.warmup, self.seconds);
+                let pace = filled_database::full_speed(self.threads, self.warmup, self.seconds);
                 let measured =
                     steadiness::measure(db, WorkloadKind::WriteHeavy, params, pace, &database.probe());
                 over.store(true, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 //! with its index, loaded by one thread. It is durable at its end, whatever `--durability` says.
 
 use super::family::{AttemptError, Session, Workload};
-use super::load::{Loader, load_table, table_names};
 use super::params::WorkloadParams;
+use super::sysbench_tables::{Loader, load_table, table_names};
 use millpond::Db;
 use output::failure::Outcome;
 use output::stop;

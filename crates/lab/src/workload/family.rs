@@ -1,7 +1,7 @@
 //! What the driver runs of a family of workloads: it loads a database, and each thread has a
 //! session that attempts one transaction after the other.
 
-use super::load::Loader;
+use super::sysbench_tables::Loader;
 use millpond::Db;
 use output::failure::{Failure, Outcome};
 

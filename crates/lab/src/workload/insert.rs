@@ -4,9 +4,9 @@
 use super::distribution::Picker;
 use super::family::{AttemptError, Session, Workload};
 use super::last_key::last_key;
-use super::load::{Loader, Tables};
 use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{Row, id_key, id_of, index_key};
+use super::sysbench_tables::{Loader, Tables};
 use base::prng::Prng;
 use millpond::Db;
 use output::failure::{Failure, Outcome};

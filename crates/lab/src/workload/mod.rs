@@ -7,19 +7,19 @@ pub(crate) mod distribution;
 mod family;
 mod insert;
 mod last_key;
-mod load;
 mod napkin;
 mod oltp;
 mod params;
 pub(crate) mod row;
 mod schema_reload;
+mod sysbench_tables;
 
 use clap::ValueEnum;
 use output::units::show_count;
 
 pub(crate) use family::{AttemptError, Session, Workload};
-pub(crate) use load::{Loader, Tables, table_names};
 pub(crate) use params::{TxnSettings, WorkloadParams};
+pub(crate) use sysbench_tables::{Loader, Tables, table_names};
 
 /// The workloads by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

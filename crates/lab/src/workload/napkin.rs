@@ -4,8 +4,8 @@
 
 use super::family::{AttemptError, Session, Workload};
 use super::last_key::last_key;
-use super::load::Loader;
 use super::params::{TxnSettings, WorkloadParams};
+use super::sysbench_tables::Loader;
 use millpond::{Db, Table};
 use output::failure::{Failure, Outcome};
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 
 use super::distribution::Picker;
 use super::family::{AttemptError, Session, Workload};
-use super::load::{Loader, Pair, Tables};
 use super::params::{TxnSettings, WorkloadParams, thread_seed};
 use super::row::{C, Row, digits, id_key, index_key};
+use super::sysbench_tables::{Loader, Pair, Tables};
 use base::prng::Prng;
 use millpond::{Db, Transaction};
 use output::failure::Outcome;

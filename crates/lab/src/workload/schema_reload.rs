@@ -3,8 +3,8 @@
 //! transaction.
 
 use super::family::{AttemptError, Session, Workload};
-use super::load::Loader;
 use super::params::WorkloadParams;
+use super::sysbench_tables::Loader;
 use millpond::Db;
 use output::failure::Outcome;
 use output::stop;

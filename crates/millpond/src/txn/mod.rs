@@ -19,7 +19,7 @@
 //!
 //! - [`mod@write`] changes a row, and [`lock`] locks one. [`lock_range`] locks the rows of a range,
 //!   and the range itself, from the position of a [`lock_cursor`] on; a [`locking_scan`] says how.
-//!   [`load`] fills a new tree. [`table_locks`] locks tables and counters.
+//!   [`bulk_load`] fills a new tree. [`table_locks`] locks tables and counters.
 //! - [`read`] reads one row and [`scan`] many. [`delete_marks`] notes where scans find nothing but
 //!   delete marks. [`leaf_cache`] saves descents. [`own_snapshot`] is a transaction's snapshot;
 //!   [`overtaken`] finds out where the transaction has changed rows that are newer than this
@@ -38,6 +38,7 @@
 mod admission;
 mod background;
 pub(crate) mod bookmark;
+mod bulk_load;
 mod chain_heads;
 mod commit;
 pub(crate) mod counters;
@@ -47,7 +48,6 @@ mod harden;
 mod history;
 mod history_limits;
 mod leaf_cache;
-mod load;
 mod lock;
 mod lock_cursor;
 mod lock_range;

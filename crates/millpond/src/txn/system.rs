@@ -4,12 +4,12 @@
 use super::admission::UndoAdmission;
 use super::background::Background;
 use super::bookmark::Bookmark;
+use super::bulk_load::Loads;
 use super::commit::Commits;
 use super::ended_txns::EndedTxns;
 use super::harden::Hardener;
 use super::history::HistoryKeeper;
 use super::history_limits::HistoryLimits;
-use super::load::Loads;
 use super::lock::RowLocks;
 use super::lock_wait::LockWaits;
 use super::on_record::UnrecordedCommits;

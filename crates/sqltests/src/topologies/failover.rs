@@ -1,7 +1,7 @@
 //! A primary with two replicas dies. The replica that has most takes its place, and the other one
 //! follows it from where it is.
 
-use super::super::load::{self, Killed};
+use super::super::clients::{self, Killed};
 use super::super::steps::expect;
 use super::group::{Group, Setting};
 use std::time::Duration;
@@ -15,16 +15,16 @@ const POSITION: &str = "SELECT LOWER(table_name), engine FROM information_schema
 /// The check.
 pub(super) fn most_advanced(setting: &Setting) -> Result<(), String> {
     let mut group = Group::start(setting, &[&[], &[], &[]])?;
-    group.sql(0, load::TABLES)?;
+    group.sql(0, clients::TABLES)?;
     for replica in [1, 2] {
         group.follow(replica, 0, "")?;
     }
-    let clients = load::start(group.server(0)?, group.place(0), 1, Killed::Primary)?;
+    let clients = clients::start(group.server(0)?, group.place(0), 1, Killed::Primary)?;
     std::thread::sleep(LOAD);
     group.sql(2, "STOP SLAVE IO_THREAD")?;
     std::thread::sleep(LOAD);
     group.kill(0)?;
-    load::end(clients);
+    clients::end(clients);
     for replica in [1, 2] {
         group.apply_what_is_there(replica)?;
         expect(
@@ -41,12 +41,12 @@ pub(super) fn most_advanced(setting: &Setting) -> Result<(), String> {
     group.sql(1, "STOP SLAVE; RESET SLAVE ALL")?;
     group.sql(2, "STOP SLAVE")?;
     group.follow(2, 1, "")?;
-    let clients = load::start(group.server(1)?, group.place(1), 2, Killed::Both)?;
+    let clients = clients::start(group.server(1)?, group.place(1), 2, Killed::Both)?;
     std::thread::sleep(LOAD / 2);
     group.kill(2)?;
     group.start_one(2)?;
     std::thread::sleep(LOAD / 2);
-    load::end(clients);
+    clients::end(clients);
     group.catch_up(2, 1)?;
     group.equal(1, 2)
 }

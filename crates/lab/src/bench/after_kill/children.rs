@@ -3,7 +3,7 @@
 
 use super::LoadSizes;
 use super::tenths::{Counter, reached_after};
-use crate::bench::load;
+use crate::bench::filled_database;
 use crate::crash::{EngineSizes, Limits, Message, Outbox, kill_when_long, send_failure};
 use crate::figures::{being_reverted, lsn, recovery_left_bytes};
 use crate::workload::{self, Session, WorkloadKind};
@@ -49,7 +49,7 @@ impl AfterKillVictim {
     fn die(&self, outbox: &Outbox) -> Outcome {
         let options = self.engine.options().hold_cleaning_until_redo_bytes(self.redo_bytes);
         let db = options.open(&self.dir)?;
-        load::fill(&db, WorkloadKind::WriteHeavy, self.load.params())?;
+        filled_database::fill(&db, WorkloadKind::WriteHeavy, self.load.params())?;
         let warmup = Counter::new(self.warmup);
         self.load.run(&db, &warmup, |over| {
             while !over.load(Ordering::Relaxed) && warmup.elapsed() < self.warmup {

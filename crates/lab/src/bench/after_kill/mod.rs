@@ -9,7 +9,7 @@ pub(crate) use children::{AfterKillSuccessor, AfterKillVictim};
 pub(crate) use replay_cost::ReplayCost;
 
 use super::device::Device;
-use super::{load, scratch};
+use super::{filled_database, scratch};
 use crate::crash::{ChildProcess, EngineSizes, Message};
 use crate::progress::Progress;
 use crate::workload::WorkloadParams;
@@ -151,7 +151,7 @@ impl AfterKill {
         if !status.success() {
             return Err(Failure::failed(format!("the process after the kill failed: {status}")));
         }
-        load::check_and_close(&engine.options().open(&files)?, "the kill")?;
+        filled_database::check_and_close(&engine.options().open(&files)?, "the kill")?;
         let in_seconds = |us: u64| us as f64 / 1e6;
         Ok(Round {
             redo_bytes,
@@ -204,7 +204,7 @@ fn log_files(dir: &Path) -> Outcome<Vec<PathBuf>> {
 
 impl LoadSizes {
     fn params(self) -> WorkloadParams {
-        load::uniform(self.tables, self.rows)
+        filled_database::uniform(self.tables, self.rows)
     }
 
     /// Returns the flags for a child process.

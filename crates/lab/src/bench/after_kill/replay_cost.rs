@@ -1,7 +1,7 @@
 //! `millpond bench replay-cost`: what replay costs by itself, without callers beside it.
 
 use super::super::device::Device;
-use super::super::load;
+use super::super::filled_database;
 use super::{CAPACITY_MIN, LoadSizes, PAGE_BYTES, killed, log_files};
 use crate::bench::{median, scratch};
 use crate::crash::EngineSizes;
@@ -91,7 +91,7 @@ fn open(engine: EngineSizes, files: &Path) -> Outcome<Cost> {
     let (begun, before_s) = (Instant::now(), used_s());
     let db = engine.options().eager_recovery(true).open(files)?;
     let cost = Cost { open_s: begun.elapsed().as_secs_f64(), cores_s: used_s() - before_s };
-    load::check_and_close(&db, "the kill")?;
+    filled_database::check_and_close(&db, "the kill")?;
     Ok(cost)
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Reads the map of database `db_id`. Returns the greatest id of a tree that owns an extent or a
 /// page.
-pub(super) fn load(ground: &Ground, db_id: u64) -> Result<TreeId> {
+pub(super) fn read_map(ground: &Ground, db_id: u64) -> Result<TreeId> {
     let file_pages = ground.file.count()?.min(PAGES_MAX);
     let groups = read_header(ground, db_id)?;
     let group_extents = ground.group_extents();

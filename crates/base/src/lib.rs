@@ -4,9 +4,9 @@
 
 pub mod aligned;
 pub mod aligned_vec;
+pub mod assertions;
 pub mod by_hash;
 pub mod by_txn;
-pub mod check;
 pub mod codec;
 pub mod crc;
 pub mod ids;

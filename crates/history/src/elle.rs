@@ -1,6 +1,6 @@
 //! A second opinion by the crate `adya`, which follows Jepsen's Elle (Kingsbury and Alvaro, "Elle:
 //! Inferring Isolation Anomalies from Experimental Observations", VLDB 2020). It shares no code
-//! with [`crate::check`].
+//! with [`crate::anomalies`].
 
 use crate::record::{History, Op, Outcome, ReadResult};
 use adya::history::{Interner, Mop, Op as Event, OpType, ReadValue, Scalar};

@@ -1,5 +1,5 @@
 //! Isolation levels, checked from outside: many threads run transactions on the real engine,
-//! [`record`] keeps the result of each operation, [`check`] builds the graph of dependencies
+//! [`record`] keeps the result of each operation, [`anomalies`] builds the graph of dependencies
 //! between transactions (Adya, Liskov and O'Neil, "Generalized Isolation Level Definitions", ICDE
 //! 2000) and searches it for cycles that a level forbids. [`elle`] gets a second opinion on the
 //! same history from another checker.
@@ -17,7 +17,7 @@
 //! A checker that finds nothing proves little, so each workload must show its anomaly at the next
 //! weaker level.
 
-pub mod check;
+pub mod anomalies;
 pub mod elle;
 mod graph;
 pub mod record;

@@ -1,7 +1,7 @@
 //! The command line of the isolation checker, the stress test and the soak test.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use history::check::check;
+use history::anomalies::check;
 use history::elle;
 use history::run::{Plan, run};
 use history::workload::Workload;

@@ -1,7 +1,7 @@
 //! Each isolation level shows only the anomalies that it allows, and each weaker level does show
 //! them.
 
-use history::check::{Anomaly, Verdict, check};
+use history::anomalies::{Anomaly, Verdict, check};
 use history::elle;
 use history::record::History;
 use history::run::{Plan, run};

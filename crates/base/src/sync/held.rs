@@ -4,7 +4,7 @@
 //! Counted where [`VERIFY`] is on: in tests and in the simulator. Room in the
 //! log buffer that was taken for a change counts as a latch, because others wait for it too.
 
-use crate::check::VERIFY;
+use crate::assertions::VERIFY;
 use std::cell::Cell;
 
 thread_local! {

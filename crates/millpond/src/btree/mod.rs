@@ -20,7 +20,6 @@
 
 mod bulk;
 mod chain_reader;
-mod check;
 mod descend;
 mod estimate;
 mod leaf;
@@ -32,16 +31,17 @@ mod root_copy;
 mod seek;
 mod split;
 mod tree;
+mod tree_check;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
-#[cfg(test)]
-pub(crate) use check::TreeCheck;
 pub(crate) use leaf::{LeafTarget, row_bytes};
 pub(crate) use merge::is_small;
 pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
 pub(crate) use read_ahead::LeafReads;
 pub(crate) use tree::Tree;
+#[cfg(test)]
+pub(crate) use tree_check::TreeCheck;

@@ -3,11 +3,11 @@
 mod bulk_load;
 mod call_gate;
 mod cancel;
-mod check;
 mod commit;
 mod commit_future;
 mod core_ref;
 mod cursor;
+mod database_check;
 mod db_core;
 mod ddl;
 mod durability;
@@ -31,9 +31,9 @@ mod transaction;
 
 pub use bulk_load::BulkLoad;
 pub use cancel::Canceller;
-pub use check::CheckReport;
 pub use commit_future::CommitFuture;
 pub use cursor::{Cursor, Seek};
+pub use database_check::CheckReport;
 pub use ddl::CounterLock;
 pub use durability::Durability;
 pub use index_cursor::{EntryView, IndexCursor};
@@ -491,7 +491,7 @@ impl Db {
     /// is not an error: the report lists it.
     pub fn check(&self) -> Result<CheckReport> {
         let _inside = self.core.enter()?;
-        check::check(&self.core)
+        database_check::check(&self.core)
     }
 
     /// Closes the database: rolls open transactions back, writes all pages and syncs the log, so

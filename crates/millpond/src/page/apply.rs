@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use base::PageNo;
-use base::check::VERIFY;
+use base::assertions::VERIFY;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, PageKind};

@@ -17,7 +17,7 @@ pub const VERIFY: bool = cfg!(any(debug_assertions, feature = "sim"));
 #[macro_export]
 macro_rules! verify {
     ($($arg:tt)+) => {
-        if $crate::check::VERIFY {
+        if $crate::assertions::VERIFY {
             assert!($($arg)+);
         }
     };

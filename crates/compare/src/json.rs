@@ -2,7 +2,7 @@
 
 use crate::measure::Measurement;
 use crate::peers::version;
-use crate::run::{Plan, Results};
+use crate::rounds::{Plan, Results};
 use crate::table::{PERCENTILES, Summary};
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 //! turns.
 //!
 //! `peer` defines what an engine must do, `peers` has one file for each engine, `work` is what they
-//! do, `run` schedules the turns, `measure` measures one turn, and `table`, `json` and `plot` show
-//! the results.
+//! do, `rounds` schedules the turns, `measure` measures one turn, and `table`, `json` and `plot`
+//! show the results.
 
 mod device;
 mod json;
@@ -12,7 +12,7 @@ mod peer;
 mod peers;
 mod plot;
 mod random;
-mod run;
+mod rounds;
 mod stop;
 mod table;
 mod work;
@@ -102,7 +102,7 @@ fn duration(number: f64, unit: f64, what: &str) -> Result<Duration, Failure> {
 }
 
 fn compare(cli: &Cli) -> Result<(), Failure> {
-    let plan = run::Plan {
+    let plan = rounds::Plan {
         kinds: peers::choose(cli.peers.as_deref()).map_err(misuse)?,
         works: work::Work::choose(cli.only.as_deref()).map_err(misuse)?,
         rows: cli.rows,
@@ -121,7 +121,7 @@ fn compare(cli: &Cli) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     // If the reader has ended (`| head`), this is no failure.
     let _ = writeln!(out, "{}", heading(&plan, in_memory));
-    let results = run::run(&plan, &work_dir);
+    let results = rounds::run(&plan, &work_dir);
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
@@ -134,7 +134,7 @@ fn compare(cli: &Cli) -> Result<(), Failure> {
     cli.plots.as_deref().map_or(Ok(()), |dir| plot::write(&results, dir)).map_err(failed)
 }
 
-fn heading(plan: &run::Plan, in_memory: bool) -> String {
+fn heading(plan: &rounds::Plan, in_memory: bool) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let mut text = format!(
         "{} rows of 8 + {} bytes, {} rounds of {} s each, cache of {} MiB, {cores} cores",

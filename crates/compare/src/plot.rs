@@ -1,6 +1,6 @@
 //! A bar chart for each kind of work, as a self-contained SVG file.
 
-use crate::run::{Results, WorkResult};
+use crate::rounds::{Results, WorkResult};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn chart(cell: &WorkResult) -> String {
         let length = (WIDTH - LABEL - NUMBER) * summary.rate / longest;
         let colour = match *name {
             "millpond" => "#1f77b4",
-            crate::run::DEVICE => "#999999",
+            crate::rounds::DEVICE => "#999999",
             _ => "#c7d3dd",
         };
         let _ = writeln!(

@@ -1,7 +1,7 @@
 //! Medians over the rounds, and the printed table.
 
 use crate::measure::Measurement;
-use crate::run::{Results, Size, WorkResult};
+use crate::rounds::{Results, Size, WorkResult};
 use std::fmt::Write;
 
 /// The summary of several rounds.

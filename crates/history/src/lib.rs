@@ -21,7 +21,7 @@ pub mod anomalies;
 pub mod elle;
 mod graph;
 pub mod record;
-pub mod run;
 pub mod soak;
 pub mod stress;
 pub mod workload;
+pub mod workload_run;

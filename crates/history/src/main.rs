@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use history::anomalies::check;
 use history::elle;
-use history::run::{Plan, run};
 use history::workload::Workload;
+use history::workload_run::{Plan, run};
 use history::{soak, stress};
 use millpond::Isolation;
 use std::fmt::Display;

@@ -4,8 +4,8 @@
 use history::anomalies::{Anomaly, Verdict, check};
 use history::elle;
 use history::record::History;
-use history::run::{Plan, run};
 use history::workload::Workload;
+use history::workload_run::{Plan, run};
 use millpond::Isolation;
 
 fn plan(workload: Workload, isolation: Isolation) -> Plan {

@@ -11,13 +11,13 @@ mod machine;
 #[cfg(test)]
 #[path = "../../../output/src/report/markup.rs"]
 mod markup;
-mod run;
+mod run_report;
 mod timeline;
 
 pub(crate) use crash::CrashReport;
 pub(crate) use laws::LawsReport;
 pub(crate) use machine::facts as machine_facts;
-pub(crate) use run::RunReport;
+pub(crate) use run_report::RunReport;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ mod minimise;
 mod permitted;
 mod plan;
 mod replica;
-mod run;
+mod run_cases;
 mod session;
 mod statement;
 mod strings;
@@ -121,15 +121,15 @@ pub(super) fn statements(args: &Args) -> Result<(), String> {
     match &args.replay {
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-            on_a_server(life, |server| run::replay(&server.socket, &case::read_script(&text)))
+            on_a_server(life, |server| run_cases::replay(&server.socket, &case::read_script(&text)))
         }
         None if args.replica => in_own_directory(|dir| beside_a_replica(dir, args)),
-        None => on_a_server(life, |server| run::run(&plan(args, server, None))),
+        None => on_a_server(life, |server| run_cases::run(&plan(args, server, None))),
     }
 }
 
-fn plan(args: &Args, server: &Server, replica: Option<&Server>) -> run::Plan {
-    run::Plan {
+fn plan(args: &Args, server: &Server, replica: Option<&Server>) -> run_cases::Plan {
+    run_cases::Plan {
         socket: server.socket.clone(),
         seed: args.seed,
         statements: args.statements,
@@ -142,7 +142,7 @@ fn plan(args: &Args, server: &Server, replica: Option<&Server>) -> run::Plan {
 /// Compares random statements on a server with a replica.
 fn beside_a_replica(dir: &Path, args: &Args) -> Result<(), String> {
     with_replica(dir, &OPTIONS, |server, replica| {
-        run::run(&plan(args, server, Some(replica))).and_then(|()| definitions_fit(server))
+        run_cases::run(&plan(args, server, Some(replica))).and_then(|()| definitions_fit(server))
     })
 }
 

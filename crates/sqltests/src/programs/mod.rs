@@ -11,7 +11,7 @@ mod fetch;
 mod lists;
 mod options;
 mod outcomes;
-mod run;
+mod run_units;
 mod units;
 
 use super::listed::{Listed, Standing};
@@ -19,7 +19,7 @@ use super::{make_dir, target};
 use fetch::Answer;
 pub(crate) use options::Options;
 use outcomes::Outcomes;
-use run::{ENGINES, kept};
+use run_units::{ENGINES, kept};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Program, Unit};
 
@@ -39,7 +39,7 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let chosen = units::choose(&units::all(&fetched)?, options)?;
     make_dir(&target().join("programs-kept"))?;
     if !options.again {
-        run::run(&fetched, &chosen)?;
+        run_units::run(&fetched, &chosen)?;
     }
     judge(options, &chosen)
 }

@@ -23,10 +23,10 @@ mod failure;
 mod options;
 mod policy;
 mod primitives;
-mod run;
 #[cfg(test)]
 mod tests;
 mod world;
+mod world_run;
 
 pub use failure::Failure;
 pub use options::WorldOptions;
@@ -35,4 +35,4 @@ pub use primitives::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wait_for_latch,
     futex_wake, pause, point, simulated_us, spawn, spin, world_flags,
 };
-pub use run::{Run, run};
+pub use world_run::{Run, run};

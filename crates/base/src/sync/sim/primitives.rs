@@ -1,7 +1,7 @@
 //! The primitives of `base::sync`, for a thread of a simulated world and for any other thread.
 
-use super::run::start;
 use super::world::{BlockedOn, SimThread, WakeReason, World, current};
+use super::world_run::start;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::held::holds_no_latch;
 use std::ops::{Deref, DerefMut};

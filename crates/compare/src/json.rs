@@ -3,7 +3,7 @@
 use crate::measure::Measurement;
 use crate::peers::version;
 use crate::rounds::{Plan, Results};
-use crate::table::{PERCENTILES, Summary};
+use crate::summary::{PERCENTILES, Summary};
 use serde_json::{Map, Value, json};
 
 fn percentiles(values: impl IntoIterator<Item = f64>) -> Value {

@@ -2,7 +2,7 @@
 //! turns.
 //!
 //! `peer` defines what an engine must do, `peers` has one file for each engine, `work` is what they
-//! do, `rounds` schedules the turns, `measure` measures one turn, and `table`, `json` and `plot`
+//! do, `rounds` schedules the turns, `measure` measures one turn, and `summary`, `json` and `plot`
 //! show the results.
 
 mod device;
@@ -14,7 +14,7 @@ mod plot;
 mod random;
 mod rounds;
 mod stop;
-mod table;
+mod summary;
 mod work;
 mod work_dir;
 
@@ -126,7 +126,7 @@ fn compare(cli: &Cli) -> Result<(), Failure> {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     let results = results.map_err(failed)?;
-    let _ = write!(out, "{}", table::table(&results));
+    let _ = write!(out, "{}", summary::table(&results));
     if let Some(path) = &cli.json {
         let text = format!("{:#}\n", json::json(&plan, &results, in_memory));
         std::fs::write(path, text).map_err(|e| failed(format!("cannot write {}: {e}", path.display())))?;

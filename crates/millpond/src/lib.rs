@@ -232,7 +232,7 @@ pub mod fuzz;
 
 mod catalog;
 
-mod table;
+mod table_handle;
 
 mod db;
 
@@ -264,5 +264,5 @@ pub use options::{Doublewrite, Options};
 #[cfg(any(test, feature = "lab"))]
 pub use options::{InnodbLaw, Law};
 pub use rescue::{RescueProblem, RescueReport, rescue};
-pub use table::Table;
+pub use table_handle::Table;
 pub use txn::counters::{CounterStep, TakenValues};

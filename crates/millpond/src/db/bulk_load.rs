@@ -4,7 +4,7 @@ use super::{CoreRef, Db};
 use crate::btree::{BulkSink, PageBatch};
 use crate::catalog::TableLoad;
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::table_handle::Table;
 use base::sync::{JoinHandle, Mutex, spawn};
 use metrics::M;
 use std::cell::{Cell, RefCell};

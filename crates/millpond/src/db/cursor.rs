@@ -12,7 +12,7 @@ use crate::btree::read_chain;
 use crate::error::{Error, Result};
 use crate::lock::ScanStart;
 use crate::mvcc::Snapshot;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::read::{FoundRow, Value, after};
 use crate::txn::scan::{Next, Progress, Rows, ScanRange};
 use crate::txn::{LockingScan, ScanLocks};

@@ -3,7 +3,7 @@
 use super::{Db, TABLE_REDO, Transaction};
 use crate::catalog::{ChangeRoom, TableChange};
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::counters::{CounterStep, Take, TakenValues};
 use crate::txn::{UndoAdmission, UndoWait};
 use base::Lsn;

@@ -6,7 +6,7 @@
 use super::cursor::{CursorView, RunStamp};
 use super::{Cursor, LockWait, RowLock, Seek, Transaction};
 use crate::error::Result;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::overtaken::is_own;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;

@@ -8,7 +8,7 @@ use crate::buffer::FetchHint;
 use crate::error::Error;
 use crate::error::Result;
 use crate::lock::Mode;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::{Locked, Rules, ScanLocks};
 use metrics::M;
 use std::ops::RangeBounds;

@@ -51,7 +51,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::planted::{Bug, planted};
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::{UndoAdmission, UndoWait};
 use base::sync::atomic::{AtomicU64, Ordering};
 use call_gate::CallGate;

@@ -5,7 +5,7 @@ use crate::btree::Tree;
 use crate::error::Result;
 use crate::lock::ScanStart;
 use crate::mvcc::Snapshot;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::read::{FoundRow, Value};
 use crate::txn::scan::{Next, Progress, Rows, ScanRange};
 use crate::txn::{LockingScan, Rules, ScanLocks};

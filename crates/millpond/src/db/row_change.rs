@@ -7,7 +7,7 @@ use crate::buffer::FetchHint;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::{Locked, New, Wrote};
 use metrics::M;
 use smallvec::SmallVec;

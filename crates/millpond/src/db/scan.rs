@@ -7,7 +7,7 @@ use super::Transaction;
 use super::range::{half_open, owned_bound};
 use crate::btree::read_chain;
 use crate::error::Result;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use base::Lsn;
 use metrics::M;

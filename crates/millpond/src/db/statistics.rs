@@ -5,7 +5,7 @@ use super::range::{half_open, owned_bound};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::table::Table;
+use crate::table_handle::Table;
 use std::ops::RangeBounds;
 
 /// The estimated size of a table, see [`Db::table_stats`].

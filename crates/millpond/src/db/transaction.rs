@@ -9,7 +9,7 @@ use crate::engine::ActiveCall;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
-use crate::table::Table;
+use crate::table_handle::Table;
 use crate::txn::counters::CounterHold;
 use crate::txn::{New, Rules, Txn, Wrote};
 use crate::undo::UndoPosition;

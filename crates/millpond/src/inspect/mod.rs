@@ -24,7 +24,7 @@ mod log;
 mod page;
 mod pages;
 mod root;
-mod table;
+mod table_size;
 mod tail;
 mod tree;
 mod walk;
@@ -63,7 +63,7 @@ pub fn tree(dir: &Path, name: &str) -> Result<String> {
 /// Shows the size of a table: rows, delete marks, bytes, pages. It is named by its name or its
 /// tree's number.
 pub fn table(dir: &Path, name: &str) -> Result<String> {
-    table::view(&Vfs::os(), dir, name)
+    table_size::view(&Vfs::os(), dir, name)
 }
 
 /// Reads what the flight recorder of a database has written: all metrics, once a second, for the

@@ -5,7 +5,7 @@ mod closed;
 mod crashed;
 mod format;
 
-use super::{log, page, root, table, tree};
+use super::{log, page, root, table_size, tree};
 use crate::db::Db;
 use crate::error::Result;
 use crate::options::{Options, Tuning};
@@ -84,7 +84,7 @@ const VIEWS: [View; 6] = [
     |vfs, dir| page::view(vfs, dir, 0),
     |vfs, dir| page::view(vfs, dir, 18),
     |vfs, dir| tree::view(vfs, dir, "cats"),
-    |vfs, dir| table::view(vfs, dir, "cats"),
+    |vfs, dir| table_size::view(vfs, dir, "cats"),
 ];
 
 /// Uses files of the operating system, where the lock is a file.
@@ -155,7 +155,7 @@ fn damage_is_shown() {
     let vfs = damaged("redo/0000000000000000.log", &[20]);
     let segment = log::view(&vfs, dir).unwrap();
     assert!(segment.contains("DAMAGED: /db/redo/0000000000000000.log is damaged"), "{segment}");
-    let lag = table::view(&vfs, dir, "cats").unwrap();
+    let lag = table_size::view(&vfs, dir, "cats").unwrap();
     assert!(lag.contains("it is unknown how much older the pages file is"), "{lag}");
 }
 

@@ -56,7 +56,7 @@ const MODULES: &[&str] = &[
     "engine",
     "fuzz",
     "catalog",
-    "table",
+    "table_handle",
     "db",
     "sim",
     "inspect",
@@ -225,9 +225,12 @@ mod tests {
         let nested = found(&[
             lib,
             ("crates/millpond/src/log/mod.rs", "mod ring;"),
-            ("crates/millpond/src/log/ring.rs", "//!\nuse super::super::table::T;\nuse super::db;\n"),
+            ("crates/millpond/src/log/ring.rs", "//!\nuse super::super::table_handle::T;\nuse super::db;\n"),
         ]);
-        assert_eq!(nested, ["crates/millpond/src/log/ring.rs:2: log uses table, which stands above it"]);
+        assert_eq!(
+            nested,
+            ["crates/millpond/src/log/ring.rs:2: log uses table_handle, which stands above it"]
+        );
         assert_eq!(found(&[lib, ("crates/millpond/src/stray.rs", "")]).len(), 1);
     }
 }

@@ -10,11 +10,11 @@ mod functions;
 mod layers;
 #[cfg(test)]
 mod made;
+mod markdown_table;
 mod problem;
 mod reach;
 mod source;
 mod style;
-mod table;
 mod threads;
 mod types;
 mod uses;

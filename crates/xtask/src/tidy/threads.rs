@@ -1,10 +1,10 @@
 //! The engine's threads: the table of ARCHITECTURE under "Threads" names each thread that the
 //! engine starts, and no other.
 
+use super::markdown_table::rows;
 use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, line_of, without_tests};
-use super::table::rows;
 use std::collections::BTreeMap;
 
 const ENGINE: &str = "crates/millpond/src/";

@@ -2,10 +2,10 @@
 //! each function that sleeps or spins, and what ends its wait when the database is poisoned or
 //! closed.
 
+use super::markdown_table::{Row, rows};
 use super::problem::Report;
 use super::reach::Reach;
 use super::source::{Tree, is_ident, line_of, without_tests};
-use super::table::{Row, rows};
 use std::collections::BTreeSet;
 
 /// The directory of the engine. Paths in the table are relative to it.

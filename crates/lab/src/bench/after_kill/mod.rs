@@ -1,8 +1,8 @@
 //! `millpond bench after-kill`: how fast the rate of commits comes back after a kill -9.
 
 mod children;
+mod kill_lines;
 mod replay_cost;
-mod table;
 mod tenths;
 
 pub(crate) use children::{AfterKillSuccessor, AfterKillVictim};
@@ -13,6 +13,7 @@ use super::{filled_database, scratch};
 use crate::crash::{ChildProcess, EngineSizes, Message};
 use crate::progress::Progress;
 use crate::workload::WorkloadParams;
+use kill_lines::{Round, heads};
 use output::failure::{Failure, Outcome};
 use output::units::{parse_seconds, parse_size, parse_time, show_size};
 use std::fs;
@@ -20,7 +21,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
-use table::{Round, heads};
 use tenths::{each_second, rate_at_end, reached_after};
 
 const NOTES: &str = "\

@@ -1,7 +1,7 @@
 //! Views of a database that was closed.
 
 use super::{DIR, VIEWS, closed};
-use crate::inspect::{log, page, root, table, tree};
+use crate::inspect::{log, page, root, table_size, tree};
 use expect_test::expect;
 use std::path::Path;
 use vfs::Vfs;
@@ -102,8 +102,8 @@ fn a_tree_and_a_table() {
           pages           2 leaf, 1 inner, 3 overflow
           file bytes      24576 in pages in use, 1 extents
     "#]]
-    .assert_eq(&table::view(&vfs, dir, "cats").unwrap());
-    assert_eq!(table::view(&vfs, dir, "2").unwrap(), table::view(&vfs, dir, "cats").unwrap());
+    .assert_eq(&table_size::view(&vfs, dir, "cats").unwrap());
+    assert_eq!(table_size::view(&vfs, dir, "2").unwrap(), table_size::view(&vfs, dir, "cats").unwrap());
 }
 
 /// Shows page `no` of the database without the two lines that begin every view.

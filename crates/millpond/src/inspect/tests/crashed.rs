@@ -1,7 +1,7 @@
 //! Views of a database whose process was killed.
 
 use super::{DIR, killed, open};
-use crate::inspect::{log, page, table};
+use crate::inspect::{log, page, table_size};
 use expect_test::expect;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn the_log_and_a_table_that_lags_behind_it() {
           long values     1, 9000 bytes in overflow pages
           pages           2 leaf, 1 inner, 3 overflow
           file bytes      24576 in pages in use, 1 extents
-    "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
+    "#]].assert_eq(&table_size::view(&vfs, dir, "cats").unwrap());
     // An open finds what the views say.
     let db = open(&disk);
     assert_eq!(db.prepared().unwrap().len(), 1);

@@ -207,7 +207,7 @@ mod mtr;
 
 mod space;
 
-mod store;
+mod tree_store;
 
 mod flush;
 

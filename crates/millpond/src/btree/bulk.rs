@@ -25,7 +25,7 @@ use crate::page::node::{CHILD_OVERHEAD, SETTLED_OVERHEAD, SLOTS, common_prefix, 
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{header, inline_limit, max_key};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// This part of a leaf stays free for the first changes: the versions that changed rows name, 11
 /// bytes each, values that become a little longer, an insert between two rows. A full page splits

@@ -11,7 +11,7 @@ use pace::constants::SCAN_LONG_POOL_PART;
 use crate::buffer::{FetchHint, PageImages};
 use crate::error::Result;
 use crate::page::overflow::Overflow;
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// Reads the pages of one chain, many at a time.
 pub(super) struct ChainReader<'s> {

@@ -12,7 +12,7 @@ use crate::buffer::{FetchHint, PageRead, PageWrite, Pin};
 use crate::error::Result;
 use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Node};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// A page with either latch.
 pub(super) enum Latched<'s> {

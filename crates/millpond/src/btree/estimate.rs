@@ -16,7 +16,7 @@ use super::tree::Tree;
 use crate::error::Result;
 use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
 use crate::page::overflow::{ChainRef, pages_for};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::PageNo;
 
 /// So many leaves of a range are counted one by one, besides its last one.

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Leaf, Node, ROW_OVERHEAD};
 use crate::page::{inline_limit, max_key};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// Where a scan goes on.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::page::edit::body_of;
 use crate::page::node::{Inner, Node, SLOTS};
 use crate::page::op::{NodeHead, PageOp};
 use crate::space::PinnedMap;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::PageNo;
 use metrics::M;
 

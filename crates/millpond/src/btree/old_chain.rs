@@ -17,7 +17,7 @@ use crate::mtr::{LATCHED_MAX, Mtr};
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow, pages_for};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use std::collections::BTreeMap;
 
 /// The most pages that one mini-transaction frees.

@@ -17,7 +17,7 @@ use crate::mtr::Mtr;
 use crate::page::node::Version;
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, capacity, following_for, numbers};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// More pages than a value of 4 GiB takes. A longer chain must contain a cycle.
 const PAGES_MAX: usize = 1 << 21;

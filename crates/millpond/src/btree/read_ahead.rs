@@ -7,7 +7,7 @@ use pace::read_ahead::ReadAhead;
 
 use crate::buffer::{FetchHint, PageRead, Siblings, room_ahead};
 use crate::page::node::Inner;
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// How the leaves of one read are read.
 #[derive(Debug)]

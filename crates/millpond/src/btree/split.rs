@@ -18,7 +18,7 @@ use crate::page::apply::content_bytes;
 use crate::page::edit::{body_of, push_child};
 use crate::page::node::{CHILD_OVERHEAD, Inner, Leaf, Node, separator};
 use crate::page::op::{NodeHead, PageOp};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// This many inserts in a row from one side count as a sequential load.
 const SEQUENTIAL_RUN: u8 = 4;

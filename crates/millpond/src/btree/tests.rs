@@ -16,7 +16,7 @@ use crate::mtr::Mtr;
 use crate::page::node::{Inner, Leaf, Node, OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
 use crate::page::{inline_limit, max_key};
-use crate::store::Store;
+use crate::tree_store::Store;
 use fixture::TestStore;
 
 mod fixture;
@@ -415,7 +415,7 @@ fn a_bulk_build_with_the_longest_keys_terminates() {
 }
 
 /// Frees at most `most` pages of a chain. Returns how many it freed.
-fn free_chain(store: &crate::store::Store, head: base::PageNo, owner: Version, most: usize) -> usize {
+fn free_chain(store: &crate::tree_store::Store, head: base::PageNo, owner: Version, most: usize) -> usize {
     let mut pages = chain_to_free(store, head, owner).unwrap();
     let freed = pages.len().min(most);
     free_last(store, &mut pages, most).unwrap();

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::op::{NodeHead, PageOp};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::{PageNo, TreeId};
 
 /// A tree: its id and the page of its root.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
 use crate::page::overflow::{ChainRef, pages_for};
 use crate::page::verify;
-use crate::store::Store;
+use crate::tree_store::Store;
 
 /// The result of a check of a tree.
 #[derive(Debug, Default)]

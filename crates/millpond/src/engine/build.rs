@@ -26,7 +26,7 @@ use crate::recover::apply::replay_memory;
 use crate::recover::on_demand::hook::RedoHook;
 use crate::recover::on_demand::pending::{LastRun, Pending};
 use crate::space::{Space, SpaceOptions};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::{HistoryLimits, Txns};
 use base::sync::{Mutex, ProcessStamp};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! alone do not count.
 
 use super::calls::ActiveCalls;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
 use pace::constants::THREADS_MIN;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::checkpoint::dirty_list;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Poison, Result};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::SyncReason;

@@ -11,7 +11,7 @@ use super::log_size::LogSize;
 use super::page_orders::{OldestOrder, VictimsOrder, Written};
 use super::writers::PageWriters;
 use crate::error::{Error, Poison, Result};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::Lsn;
 use metrics::{Force, M};
 use pace::active_threads::ActiveThreads;

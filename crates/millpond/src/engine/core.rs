@@ -12,7 +12,7 @@ use super::roster::{Pause, Worker};
 use super::switches::Switches;
 use crate::error::{Error, Poison, Result};
 use crate::role;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use base::Lsn;
 use base::sync::{Mutex, ProcessStamp};

@@ -5,7 +5,7 @@ use crate::ballast::Ballast;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Poison, Result};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
 use pace::constants::FULL_DISK_AGAIN_US;

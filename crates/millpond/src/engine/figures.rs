@@ -4,7 +4,7 @@
 use super::log_size::LogSize;
 use super::pool_size::PoolSize;
 use crate::error::Poison;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use metrics::{M, Snapshot};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use super::roster::Pause;
 use crate::error::{Error, Poison, Result};
-use crate::store::Store;
+use crate::tree_store::Store;
 use metrics::M;
 use pace::constants::{FULL_DISK_AGAIN_US, GROWTH_IDLE_BYTES_PER_S, GROWTH_IDLE_US, GROWTH_NAP_US};
 use pace::growth::space_to_keep;

@@ -3,7 +3,7 @@
 
 use super::roster::Pause;
 use crate::error::Result;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use base::sync::Mutex;
 use metrics::M;

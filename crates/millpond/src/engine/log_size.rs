@@ -10,7 +10,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::options::check_recovery_target;
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard, Unparker};

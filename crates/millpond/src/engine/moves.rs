@@ -20,7 +20,7 @@ use crate::flush::doublewrite::Doublewrite;
 use crate::log::group::{self, Record};
 use crate::log::segment::{SPARE_SEGMENTS, remove_drafts};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Mutex, Unparker};
 use metrics::{M, Metrics, SyncReason};

@@ -30,7 +30,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::Poison;
 use crate::flush::batch::Flusher;
 use crate::recorder::Recorder;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use base::sync::{Mutex, Unparker};
 use pace::heap_trim::HeapTrim;

@@ -6,7 +6,7 @@ use super::writers::PageWriters;
 use crate::buffer::{Shrink, ShrinkStep, grow};
 use crate::error::{Error, Poison, Result};
 use crate::options::POOL_BYTES_MIN;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use metrics::M;

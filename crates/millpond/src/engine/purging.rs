@@ -4,7 +4,7 @@ use super::disk_space::DiskSpace;
 use super::replaying::Replaying;
 use super::roster::Pause;
 use crate::error::{Poison, Result};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use base::sync::{Parker, Unparker};
 use metrics::M;

@@ -8,7 +8,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::recover::apply::{Replay, replay};
 use crate::recover::on_demand::pending::Pending;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Condvar, Mutex, Parker, Unparker};

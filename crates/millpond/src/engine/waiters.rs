@@ -2,7 +2,7 @@
 
 use super::admission::Admission;
 use crate::error::Poison;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::txn::Txns;
 use std::sync::Arc;
 

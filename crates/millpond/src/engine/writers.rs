@@ -7,7 +7,7 @@ use super::roster::Pause;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::flush::runs::BatchLimit;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::sync::{Unparker, spin};
 use base::{Lsn, PageNo};
 use metrics::Force;

@@ -16,7 +16,7 @@ use crate::mtr::Mtr;
 use crate::page::node::{OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp};
 use crate::page::{inline_limit, max_key};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::UndoEntry;
 use base::TreeId;
 

@@ -4,7 +4,7 @@
 use super::purge_work::work_of;
 use super::trees::Trees;
 use crate::buffer::PageImages;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::{HeldPiece, Stream, UndoAccess};
 use base::PageNo;
 

@@ -6,7 +6,7 @@ use super::versions::Versions;
 use crate::btree::Tree;
 use crate::mvcc::cleared::{ClearedNote, MARKS_LEAST};
 use crate::page::node::Leaf;
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::Lsn;
 use metrics::M;
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::TxnState;
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{ChunkCopy, Stream, spill};
 use base::{Lsn, TxnId};

@@ -10,7 +10,7 @@ use crate::lock::LockTable;
 use crate::mvcc::PurgeQueue;
 use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;

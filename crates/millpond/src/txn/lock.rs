@@ -15,7 +15,7 @@ use crate::lock::{Denied, Enqueued, KeyState, LockTable, Mode, Owner, RowRequest
 use crate::mvcc::visible::WriterState;
 use crate::mvcc::{SeenVersion, TxnState, View};
 use crate::page::node::{DELETED, Leaf, Row};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::HeldPiece;
 use base::{Lsn, TxnId};
 use std::sync::Arc;

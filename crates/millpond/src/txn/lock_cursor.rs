@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::lock::{KeyRange, Owner, RangeMode, RangeRow};
 use crate::page::node::{Key, Leaf};
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::{Lsn, PageNo};
 use pace::read_ahead::ReadAhead;
 use std::borrow::Cow;

@@ -13,7 +13,7 @@ use crate::btree::Tree;
 use crate::error::Result;
 use crate::mvcc::visible::WriterState;
 use crate::page::node::{Leaf, SETTLED};
-use crate::store::Store;
+use crate::tree_store::Store;
 use base::{Lsn, TxnId};
 
 /// Remembers that the transaction overtakes its snapshot in a tree, if `newest`, the writer of the

@@ -20,7 +20,7 @@ use crate::page::node::{DELETED, Leaf};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::{HeldPiece, HistoryBatch, HistoryBatchRange, Stream, ToPurge, UndoAccess};
 use base::{Lsn, TreeId, TxnId};
 use metrics::M;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::mvcc::{RemainingWalk, SeenVersion, View};
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::HeldPiece;
 
 /// A row's value as its leaf has it: the bytes, or their address.

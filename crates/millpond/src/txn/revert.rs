@@ -18,7 +18,7 @@ use crate::mtr::Mtr;
 use crate::mvcc::{TxnState, WalkPosition};
 use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry, UndoPiece, UndoPosition};
 use base::{PageNo, TreeId};
 use metrics::M;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::mvcc::SeenVersion;
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::HeldPiece;
 use base::PageNo;
 use pace::constants::{SCAN_LONG_PAGES_MIN, SCAN_LONG_POOL_PART};

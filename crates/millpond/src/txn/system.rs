@@ -32,7 +32,7 @@ use crate::error::Result;
 use crate::lock::{LockTable, Owner};
 use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{PurgeQueue, StatusTable, TxnState, View};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::journal::Journal;
 use crate::undo::{HistoryBatchRange, HistoryBatches, Streams};
 use base::sync::Unparker;

@@ -8,7 +8,7 @@ use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{ClearedRanges, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::page::Damage;
 use crate::planted::{Bug, planted};
-use crate::store::Store;
+use crate::tree_store::Store;
 use crate::undo::{HeldPiece, HistoryBatches, PieceCache, Streams, UndoPiece, UndoSource};
 use base::{Lsn, TreeId, TxnId};
 use std::sync::Arc;

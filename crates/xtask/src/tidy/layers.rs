@@ -44,7 +44,7 @@ const MODULES: &[&str] = &[
     "buffer",
     "mtr",
     "space",
-    "store",
+    "tree_store",
     "flush",
     "checkpoint",
     "btree",

@@ -24,7 +24,7 @@ use crate::page::header;
 use crate::page::op::PageOp;
 use crate::page_file::{PageFile, set_checksum};
 use crate::space::{Space, SpaceOptions};
-use crate::store::Store;
+use crate::tree_store::Store;
 
 const DB_ID: u64 = 5;
 

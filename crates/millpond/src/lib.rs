@@ -191,7 +191,7 @@ mod role;
 
 mod ballast;
 
-mod context;
+mod environment;
 
 mod recorder;
 

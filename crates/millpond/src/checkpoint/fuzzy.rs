@@ -7,7 +7,7 @@ use super::protection::Protection;
 use super::root::{DirtyListAt, Root, RootFile};
 use super::{UndoFiles, Unfinished};
 use crate::buffer::{Pool, audit};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
@@ -46,13 +46,13 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// A checkpointer whose root file holds `root`. `off`: pages are written without copies.
     pub(crate) fn new(
-        context: &Context,
+        environment: &Environment,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
         (file, root, off): (RootFile, Root, bool),
         unfinished: Arc<dyn Unfinished>,
     ) -> Checkpointer {
-        let Context { metrics, poison, .. } = context.clone();
+        let Environment { metrics, poison, .. } = environment.clone();
         metrics.set(M::CheckpointLsn, root.checkpoint.0);
         metrics.set(M::DoublewriteOff, u64::from(root.protection == Protection::Off));
         Checkpointer {

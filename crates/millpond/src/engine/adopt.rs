@@ -10,7 +10,7 @@ use super::locked_root::LockedRoot;
 use super::opening::Opening;
 use crate::ballast::Ballast;
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::{Doublewrite, PageCopies, RestorePlan};
 use crate::flush::restore::{LogBounds, PageRedo};
@@ -65,7 +65,7 @@ pub(super) struct Recovery {
 
 /// Reads the log to its end, begins a new epoch and restores torn pages.
 pub(super) fn adopt(opening: &Opening<'_>, locked_root: LockedRoot) -> Result<(Adopted, Recovery)> {
-    let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
+    let Opening { environment: Environment { vfs, metrics, poison }, paths, .. } = opening;
     let LockedRoot { locks, root_file, mut root } = locked_root;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo_dirs(), shape, metrics)?;
@@ -157,7 +157,7 @@ fn begin_rebuild(
     root: &Root,
     segments: &Segments,
 ) -> Result<(Rebuild, Vec<HistoryBatchRange>, Arc<Ballast>)> {
-    let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
+    let Opening { environment: Environment { vfs, metrics, poison }, paths, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let memory = opening.history_bytes();

@@ -16,7 +16,7 @@ use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::Root;
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
@@ -51,15 +51,15 @@ pub(super) fn build(
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { context, paths, options, unlatched, .. } = opening;
+    let Opening { environment, paths, options, unlatched, .. } = opening;
     let locks = Arc::new(Mutex::new(adopted.locks));
-    let Context { vfs, poison, .. } = context;
+    let Environment { vfs, poison, .. } = environment;
     let Adopted { root_file, root, start, segments, pages, doublewrite, ballast, stale, .. } = adopted;
     let Recovery { tail, rebuild, history_batches, was_clean, may_be_torn, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
-    let log = Log::new(context, log_options, start, segments, roster.unparker(Worker::Log));
+    let log = Log::new(environment, log_options, start, segments, roster.unparker(Worker::Log));
     let log = Arc::new(log.with_unsynced(unlatched, &paths.dir));
     let table_bytes = tail.pages.bytes();
     let (epochs, from, end, table) = (&root.epochs[..], root.checkpoint, tail.end, tail.pages);
@@ -75,7 +75,7 @@ pub(super) fn build(
     let recovery_bytes = rebuild.memory_most() + table_bytes + replay_bytes;
     let recovered = rebuild.finish(history_batches);
     let limits = history_limits(opening, &roster);
-    let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
+    let admission = Arc::new(Admission::new(environment, &log, roster.unparker(Worker::Cleaner)));
     let (purge, undo) = (roster.unparker(Worker::Purge), Arc::clone(&admission));
     let txns = Arc::new(Txns::new(&store, &vfs.clock, recovered, limits, purge, undo));
     txns.locks.set_bytes_most(options.lock_memory_bytes.unwrap_or(txns.undo_space.lock_bytes()));
@@ -85,8 +85,8 @@ pub(super) fn build(
     let ground = Ground {
         opening,
         roster: Arc::new(roster),
-        flusher: Arc::new(Flusher::new(context, &log, pool, &pages, doublewrite, options)),
-        checkpointer: Arc::new(Checkpointer::new(context, &log, pool, root_now, unfinished)),
+        flusher: Arc::new(Flusher::new(environment, &log, pool, &pages, doublewrite, options)),
+        checkpointer: Arc::new(Checkpointer::new(environment, &log, pool, root_now, unfinished)),
         store: Arc::clone(&store),
         txns: Arc::clone(&txns),
         admission: Arc::clone(&admission),
@@ -113,7 +113,7 @@ fn build_store(
     roster: &Roster,
     ballast: &Arc<Ballast>,
 ) -> Result<Arc<Store>> {
-    let Opening { context: Context { vfs, metrics, poison }, options, .. } = opening;
+    let Opening { environment: Environment { vfs, metrics, poison }, options, .. } = opening;
     let frames = match options.tuning.frames {
         0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
         n => n,

@@ -28,7 +28,7 @@ pub(super) struct CatchUp {
 /// Replays the log, beside the callers if that is possible, and reads the space map.
 pub(super) fn catch_up(engine: &Engine, opening: &Opening<'_>, from: CatchUp) -> Result {
     let CatchUp { root, pending, groups, was_clean, needs_checkpoint } = from;
-    let (options, metrics) = (opening.options, &opening.context.metrics);
+    let (options, metrics) = (opening.options, &opening.environment.metrics);
     // After a clean end the log holds nothing but the last checkpoint's own list.
     let redo_bytes = if was_clean { 0 } else { pending.end.since(root.checkpoint) };
     metrics.set(M::RecoveryRedoBytes, redo_bytes);

@@ -7,7 +7,7 @@ use super::durable_dir::make_dir;
 use super::opening::Opening;
 use super::sync_existing::{sync_existing, sync_file};
 use crate::checkpoint::root::{Root, RootFile};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use metrics::FileKind;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Opening<'_> {
     /// Takes the locks of all directories and reads the root. Creates the database if there is
     /// none.
     pub(super) fn lock_root(&mut self, dir: &Path) -> Result<LockedRoot> {
-        let Opening { context: Context { vfs, metrics, .. }, paths, cached, options, .. } = self;
+        let Opening { environment: Environment { vfs, metrics, .. }, paths, cached, options, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
             // This check comes before a lock file is made in a directory that may belong to another

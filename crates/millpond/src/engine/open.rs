@@ -16,7 +16,7 @@ use super::opening::Opening;
 use super::paths::Paths;
 use super::progress_file::{ProgressFile, Stage};
 use super::{adopt, build, catch_up};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Poison, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
@@ -44,8 +44,8 @@ impl Engine {
         let vfs = paths.with_descriptor_cache(vfs, &cached, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         let poison = Arc::new(Poison::telling(options.on_failure.clone()));
-        let context = Context { vfs, metrics, poison };
-        let mut opening = Opening { context, paths, cached, options, unlatched, opened_us };
+        let environment = Environment { vfs, metrics, poison };
+        let mut opening = Opening { environment, paths, cached, options, unlatched, opened_us };
 
         let locked_root = opening.lock_root(dir)?;
         ProgressFile::new(unlatched, dir, options).tell(Stage::Opening, false);
@@ -56,7 +56,7 @@ impl Engine {
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
         log.segments().keep_open(first)?;
-        engine.parts.switches.log_size.update_limits(opening.context.vfs.clock.now_us());
+        engine.parts.switches.log_size.update_limits(opening.environment.vfs.clock.now_us());
         if !options.tuning.no_threads {
             engine.start()?;
         }

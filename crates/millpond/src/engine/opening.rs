@@ -2,7 +2,7 @@
 
 use super::paths::Paths;
 use super::pool_size;
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::options::Options;
 use crate::txn::HistoryLimits;
 use vfs::Vfs;
@@ -11,7 +11,7 @@ use vfs::descriptor_cache::CachedDirs;
 /// An opening that is under way.
 pub(super) struct Opening<'o> {
     /// Its files write nothing after the first failure, and few are open at once.
-    pub(super) context: Context,
+    pub(super) environment: Environment,
     pub(super) paths: Paths,
     /// The directories of which few files are open.
     pub(super) cached: CachedDirs,
@@ -25,7 +25,7 @@ pub(super) struct Opening<'o> {
 impl Opening<'_> {
     /// Size of the buffer pool, bytes.
     pub(super) fn pool_bytes(&self) -> u64 {
-        let by_default = || pool_size::default_bytes(self.context.vfs.clock.memory_bytes());
+        let by_default = || pool_size::default_bytes(self.environment.vfs.clock.memory_bytes());
         self.options.buffer_pool_bytes.unwrap_or_else(by_default)
     }
 

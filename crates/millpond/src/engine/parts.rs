@@ -124,11 +124,11 @@ impl Parts {
 
 impl Ground<'_> {
     fn poison(&self) -> &Arc<Poison> {
-        &self.opening.context.poison
+        &self.opening.environment.poison
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {
-        &self.opening.context.vfs.clock
+        &self.opening.environment.vfs.clock
     }
 
     /// Returns what wakes the page writers. None in an engine without threads, but for tests that
@@ -160,8 +160,8 @@ impl Ground<'_> {
     }
 
     fn switches(&self, log_size: &Arc<LogSize>, writers: &Arc<PageWriters>) -> Switches {
-        let Opening { context, paths, cached, unlatched, .. } = self.opening;
-        let (vfs, poison) = (&context.vfs, self.poison());
+        let Opening { environment, paths, cached, unlatched, .. } = self.opening;
+        let (vfs, poison) = (&environment.vfs, self.poison());
         let protection = Arc::new(ProtectionSwitch::new(&self.checkpointer, &self.flusher, poison));
         let moved = MovedParts {
             store: Arc::clone(&self.store),
@@ -244,9 +244,9 @@ impl Ground<'_> {
 
     /// Returns the flight recorder of a database that has files, unless it is switched off.
     fn recorder(&self) -> Option<Recorder> {
-        let Opening { context, paths, options, unlatched, .. } = self.opening;
+        let Opening { environment, paths, options, unlatched, .. } = self.opening;
         let interval = options.recorder_interval;
         let wanted = !interval.is_zero() && !unlatched.disk.is_ephemeral() && !options.tuning.no_threads;
-        wanted.then(|| Recorder::new(unlatched, &paths.dir, self.db_id, interval, &context.metrics))
+        wanted.then(|| Recorder::new(unlatched, &paths.dir, self.db_id, interval, &environment.metrics))
     }
 }

@@ -6,7 +6,7 @@ use super::areas::{Areas, TakenArea};
 use super::doublewrite::{AREAS, Doublewrite};
 use super::runs::{BatchLimit, RunShape, runs};
 use crate::buffer::{FlushTicket, Pool};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::options::Options;
@@ -78,14 +78,14 @@ impl Copies {
 impl Flusher {
     /// A flusher for the pages of `pool`, which are in `file`.
     pub(crate) fn new(
-        context: &Context,
+        environment: &Environment,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
         file: &Arc<PageFile>,
         doublewrite: Doublewrite,
         options: &Options,
     ) -> Flusher {
-        let Context { vfs, metrics, poison } = context.clone();
+        let Environment { vfs, metrics, poison } = environment.clone();
         let slots = doublewrite.slots();
         let areas = Areas::new(AREAS, slots * pool.page_bytes());
         let wanted = AtomicBool::new(!options.doublewrite.is_off());

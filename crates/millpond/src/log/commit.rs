@@ -26,7 +26,7 @@ use super::scratch::{GATHER_BLOCKS, Scratch};
 use super::stamp::BlockStamp;
 use super::waiters::{Ticket, Wake};
 use super::write::{BlockWriter, FlushPlan};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Poison, Result};
 use crate::planted::{Bug, planted};
 use crate::role;
@@ -69,14 +69,14 @@ impl GroupCommit {
     /// payload bytes are in use in the block before the first that will be written. `log_thread`
     /// wakes the thread that calls [`GroupCommit::serve`].
     pub(super) fn new(
-        context: &Context,
+        environment: &Environment,
         buffer: LogBuffer,
         prev_used: u16,
         writer: BlockWriter,
         depth_max: u32,
         log_thread: Unparker,
     ) -> GroupCommit {
-        let Context { vfs, metrics, poison } = context.clone();
+        let Environment { vfs, metrics, poison } = environment.clone();
         GroupCommit {
             flushes: Flushes::new(buffer.durable(), prev_used),
             buffer,

@@ -39,7 +39,7 @@ mod write;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Poison, Result};
 use base::Lsn;
 use base::sync::atomic::AtomicBool;
@@ -89,7 +89,7 @@ pub(crate) struct Log {
 impl Log {
     /// A log that continues at `start`. `log_thread` wakes the thread that calls [`Log::serve`].
     pub(crate) fn new(
-        context: &Context,
+        environment: &Environment,
         options: LogOptions,
         start: LogStart,
         segments: Segments,
@@ -103,10 +103,10 @@ impl Log {
         );
         let stamp = BlockStamp::new(segments.shape().db_id, start);
         let buffer = LogBuffer::new(options.ring_blocks, start.lsn);
-        let writer = BlockWriter::new(context, segments, stamp);
+        let writer = BlockWriter::new(environment, segments, stamp);
         let (prev_used, depth_max) = (start.prev_used, options.flush_depth);
-        let commit = GroupCommit::new(context, buffer, prev_used, writer, depth_max, log_thread);
-        let (metrics, poison) = (Arc::clone(&context.metrics), Arc::clone(&context.poison));
+        let commit = GroupCommit::new(environment, buffer, prev_used, writer, depth_max, log_thread);
+        let (metrics, poison) = (Arc::clone(&environment.metrics), Arc::clone(&environment.poison));
         Log { commit, unsynced: None, stamp, metrics, poison }
     }
 
@@ -116,12 +116,12 @@ impl Log {
         if vfs.disk.is_ephemeral() {
             return self;
         }
-        let context = Context {
+        let environment = Environment {
             vfs: vfs.clone(),
             metrics: Arc::clone(&self.metrics),
             poison: Arc::clone(&self.poison),
         };
-        let file = Unsynced::new(context, dir, self.buffer().blocks(), self.stamp, self.durable_lsn());
+        let file = Unsynced::new(environment, dir, self.buffer().blocks(), self.stamp, self.durable_lsn());
         Log { unsynced: Some(file), ..self }
     }
 

@@ -6,7 +6,7 @@ use super::scratch::Scratch;
 use super::segment::write_zeros;
 use super::stamp::BlockStamp;
 use super::unsynced::NAME;
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -21,7 +21,7 @@ use vfs::{Create, File, OpenMode, SharedBytes};
 /// The file `unsynced` of a log that is open.
 pub(super) struct Unsynced {
     /// Its disk goes on after a failed write: one of this file does not end the log.
-    context: Context,
+    environment: Environment,
     path: PathBuf,
     /// Blocks in the file, as many as in the log buffer.
     blocks: u64,
@@ -59,9 +59,15 @@ impl UnsyncedFile {
 impl Unsynced {
     /// A file in `dir`, which is made when it is needed, for a log with a buffer of `blocks` blocks
     /// that continues at `start`.
-    pub(super) fn new(context: Context, dir: &Path, blocks: u64, stamp: BlockStamp, start: Lsn) -> Unsynced {
+    pub(super) fn new(
+        environment: Environment,
+        dir: &Path,
+        blocks: u64,
+        stamp: BlockStamp,
+        start: Lsn,
+    ) -> Unsynced {
         let (path, written) = (dir.join(NAME), AtomicU64::new(start.0));
-        Unsynced { context, path, blocks, stamp, written, writer: Mutex::new(Writer::Unused) }
+        Unsynced { environment, path, blocks, stamp, written, writer: Mutex::new(Writer::Unused) }
     }
 
     /// Returns when the group at `lsn` outlives the process. It is not durable: a power cut may
@@ -74,14 +80,14 @@ impl Unsynced {
         }
         let mut spins = 0;
         while log.buffer().published() <= lsn {
-            self.context.poison.check()?;
+            self.environment.poison.check()?;
             base::check!(lsn < log.buffer().reserved(), "nothing has been appended at LSN {lsn}");
             spin(&mut spins);
         }
         // Those who wait here find their groups written by the thread before them.
         let mut writer = self.writer.lock();
         while !outlives() {
-            self.context.poison.check()?;
+            self.environment.poison.check()?;
             let written = match &mut *writer {
                 Writer::Unused => self.open().map(|file| *writer = Writer::Open(file, Scratch::new())),
                 Writer::Open(file, scratch) => self.write(log, file, scratch),
@@ -100,7 +106,7 @@ impl Unsynced {
     /// Opens the file. All of it is written here, so that a full disk is seen now.
     fn open(&self) -> io::Result<UnsyncedFile> {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
-        let file = self.context.vfs.disk.open(&self.path, mode)?;
+        let file = self.environment.vfs.disk.open(&self.path, mode)?;
         let bytes = self.blocks * BLOCK_BYTES as u64;
         if file.len()? < bytes {
             write_zeros(&*file, bytes)?;
@@ -121,7 +127,7 @@ impl Unsynced {
             file.write(after, 0)?;
         }
         self.written.store(to.0, Ordering::Release);
-        self.context.metrics.add(M::LogUnsyncedWrites, 1);
+        self.environment.metrics.add(M::LogUnsyncedWrites, 1);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments, file_offset};
 use super::{Log, LogOptions, LogStart};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use base::sync::{Parker, Unparker};
 use base::{Lsn, TxnId};
@@ -45,7 +45,7 @@ impl LogDir {
 
     /// A log with the clock of `vfs` that wakes this log thread.
     pub(super) fn log_of(&self, vfs: Vfs, start: LogStart, log_thread: Unparker) -> Log {
-        Log::new(&Context::new(vfs), OPTIONS, start, self.segments(), log_thread)
+        Log::new(&Environment::new(vfs), OPTIONS, start, self.segments(), log_thread)
     }
 
     /// Reads every commit, checks the end, and returns both. Read-ahead must make no difference.

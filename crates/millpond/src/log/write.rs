@@ -6,7 +6,7 @@ use super::ring::Ring;
 use super::scratch::{GATHER_BLOCKS, Scratch};
 use super::segment::{Segment, Segments, file_offset};
 use super::stamp::BlockStamp;
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -40,8 +40,8 @@ pub(super) struct BlockWriter {
 
 impl BlockWriter {
     /// A writer of blocks with this stamp.
-    pub(super) fn new(context: &Context, segments: Segments, stamp: BlockStamp) -> BlockWriter {
-        let (clock, metrics) = (Arc::clone(&context.vfs.clock), Arc::clone(&context.metrics));
+    pub(super) fn new(environment: &Environment, segments: Segments, stamp: BlockStamp) -> BlockWriter {
+        let (clock, metrics) = (Arc::clone(&environment.vfs.clock), Arc::clone(&environment.metrics));
         BlockWriter { segments, stamp, clock, metrics }
     }
 

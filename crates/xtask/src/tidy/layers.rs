@@ -36,7 +36,7 @@ const MODULES: &[&str] = &[
     "error",
     "options",
     "ballast",
-    "context",
+    "environment",
     "recorder",
     "page",
     "page_file",

@@ -14,7 +14,7 @@ use vfs::{Create, OpenMode, Vfs};
 
 use crate::btree::{BulkSink, PageBatch};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::Result;
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
@@ -45,8 +45,8 @@ impl TestStore {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
-        let context = Context::new(Vfs::os());
-        let Context { vfs, metrics, poison } = context.clone();
+        let environment = Environment::new(Vfs::os());
+        let Environment { vfs, metrics, poison } = environment.clone();
         let path = dir.join("pages");
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let file = vfs.disk.open(&path, mode).unwrap();
@@ -63,7 +63,7 @@ impl TestStore {
             prev_used: crate::log::block::PAYLOAD_BYTES as u16,
             epoch: 1,
         };
-        let log = Arc::new(Log::new(&context, options, start, segments, parker.unparker()));
+        let log = Arc::new(Log::new(&environment, options, start, segments, parker.unparker()));
         let pool = Arc::new(
             Pool::new(PoolOptions {
                 frames,

@@ -17,7 +17,7 @@ mod paid_queue;
 mod undo;
 mod undo_slice;
 
-use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::txn::WriteAdmission;
@@ -115,8 +115,8 @@ impl WriteAdmission for Admitted<'_> {
 
 impl Admission {
     /// Returns an admission that admits every operation until [`Admission::set_limits`] is called.
-    pub(super) fn new(context: &Context, log: &Arc<Log>, cleaner: Unparker) -> Admission {
-        let Context { vfs, metrics, poison } = context.clone();
+    pub(super) fn new(environment: &Environment, log: &Arc<Log>, cleaner: Unparker) -> Admission {
+        let Environment { vfs, metrics, poison } = environment.clone();
         Admission {
             log: Arc::clone(log),
             clock: vfs.clock,
@@ -388,7 +388,7 @@ mod tests {
         let from = block_start(block_of(LAST_WRITE) / 64 * 64 - 64);
         let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
         let cleaner = Parker::new();
-        let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
+        let admission = Admission::new(&Environment::new(Vfs::os()), &log, cleaner.unparker());
         admission.set_limits(from, |_| (age_limits(1 << 40, 4), None));
         let mut n = 0;
         let error = loop {

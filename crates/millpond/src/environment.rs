@@ -7,16 +7,16 @@ use vfs::Vfs;
 
 /// The files and the clock of a database, its metrics, and its first fatal failure.
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub(crate) struct Environment {
     pub(crate) vfs: Vfs,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) poison: Arc<Poison>,
 }
 
 #[cfg(test)]
-impl Context {
-    /// The context of a database that uses these files and this clock.
-    pub(crate) fn new(vfs: Vfs) -> Context {
-        Context { vfs, metrics: Arc::new(Metrics::new()), poison: Arc::new(Poison::default()) }
+impl Environment {
+    /// The environment of a database that uses these files and this clock.
+    pub(crate) fn new(vfs: Vfs) -> Environment {
+        Environment { vfs, metrics: Arc::new(Metrics::new()), poison: Arc::new(Poison::default()) }
     }
 }

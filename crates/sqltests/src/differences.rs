@@ -47,7 +47,7 @@ permitted! {
     CREATE_SELECT: Guide = "A CREATE TABLE ... SELECT that fails for a lock leaves no table";
     LOCKED_TEXTS: Guide = "A locking read of an index alone locks the rows too if the index or the primary key has text";
     READ_UNCOMMITTED: Guide = "READ UNCOMMITTED acts as READ COMMITTED";
-    PREPARED: Guide = "What has changed nothing stays prepared too";
+    PREPARED: Guide = "A transaction that has changed nothing stays prepared too";
     DOUBLE_COUNTERS: Guide = "that is DOUBLE ends at 2^53";
     ORDER_OF_ROWS: Open = "order of rows";
     PLANS: Open = "plan";

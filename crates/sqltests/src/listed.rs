@@ -88,6 +88,11 @@ impl Listed {
         }
     }
 
+    /// Tells whether the list permits a test to differ in this way.
+    pub(super) fn permits(&self, name: &str, difference: &str) -> bool {
+        self.standing(name, difference) == Standing::Permitted
+    }
+
     /// Pins the difference of a test that is listed. Returns whether it is.
     pub(super) fn pin(&mut self, name: &str, difference: &str) -> bool {
         let mut tests = self.lines.iter_mut().filter_map(Line::test_mut);

@@ -8,7 +8,7 @@
 //! `mariadb/adapted` has the lists: `tests` is what runs, `left-out` what does not, `slow` what no
 //! share has; `mariadb/differs` has the tests whose results may differ, each with a checksum of the
 //! difference and its reason. [`absent`] knows differences that the guide explains wherever they
-//! come.
+//! come. A test whose connections run statements at once may run in several [`turns`].
 
 mod absent;
 mod block;
@@ -16,8 +16,9 @@ mod choose;
 mod options;
 mod results;
 mod text;
+mod turns;
 
-use super::listed::{Listed, Standing};
+use super::listed::Listed;
 use super::packages::install;
 use super::tree::{Tree, installed_tests};
 use super::{make_dir, write};
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use turns::{Outcome, TURNS, Turns, Verdict, has_statements_at_once};
 
 const ENGINES: [&str; 2] = ["InnoDB", "Millpond"];
 /// Suites that run with a binary log of rows. In other formats it has rows of Millpond where it has
@@ -39,17 +41,6 @@ const TEST_MINUTES: u32 = 4;
 /// How many drivers run beside each other. Many tests wait for most of their time.
 const DRIVERS: usize = 4;
 
-/// How a test ended with one engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// What it printed, masked.
-    Printed(String),
-    /// The driver does not run it here, for instance because it needs a server with debug code.
-    Skipped,
-    /// It did not come to its end: a crash, a time limit, or a command that cannot go on.
-    Failed,
-}
-
 /// Runs the tests and compares.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     install(&["mariadb-test"])?;
@@ -57,54 +48,81 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     if tests.is_empty() {
         return Err("no test has such a name".into());
     }
+    let mut listed = Listed::read()?;
     if options.again {
-        let [innodb, millpond] = ENGINES.map(|engine| printed_before(&tests, engine));
-        return judge(options, &tests, &innodb, &millpond)?;
+        let turns = tests.iter().map(|test| (test.clone(), printed_before(test))).collect();
+        return judge(options, &tests, &turns, &mut listed)?;
     }
     let suites = choose::suites()?;
     let mut copied: Vec<&str> = vec!["include", "main"];
     copied.extend(suites.iter().map(String::as_str));
     let tree = Tree::new("adapted", &copied)?;
     println!("{} tests, in {}", tests.len(), tree.tests().display());
-    let mut outcomes = Vec::new();
-    for engine in ENGINES {
-        adapt_all(&tree, &suites, engine)?;
-        let of_engine = run_all(&tree, &suites, &tests, engine)?;
-        keep(&of_engine, engine)?;
-        outcomes.push(of_engine);
+    let mut turns: BTreeMap<String, Turns> = BTreeMap::new();
+    let mut running = tests.clone();
+    for _ in 0..TURNS {
+        take_a_turn(&tree, &suites, &running, &mut turns)?;
+        running.retain(|test| may_be_a_race(test, &turns[test], &listed));
+        if running.is_empty() {
+            break;
+        }
     }
-    let verdict = judge(options, &tests, &outcomes[0], &outcomes[1])?;
+    let verdict = judge(options, &tests, &turns, &mut listed)?;
     if verdict.is_ok() {
         tree.remove()?;
     }
     verdict
 }
 
-/// Returns where the last results of the tests with an engine are kept.
-fn kept(engine: &str) -> PathBuf {
-    super::target().join("adapted").join(engine)
+/// Tells whether a test may be as with InnoDB in another turn, and prints how it differs so far.
+fn may_be_a_race(test: &str, turns: &Turns, listed: &Listed) -> bool {
+    let difference = turns.difference(|text| listed.permits(&named(test), text));
+    let Some(difference) = difference.filter(|_| has_statements_at_once(test)) else { return false };
+    println!("{test} has statements at once, and differs in each turn so far:\n{difference}");
+    true
 }
 
-/// Keeps what the tests printed.
-fn keep(outcomes: &BTreeMap<String, Outcome>, engine: &str) -> Result<(), String> {
-    let dir = kept(engine);
-    make_dir(&dir)?;
-    for (test, outcome) in outcomes {
-        match outcome {
-            Outcome::Printed(text) => write(&dir.join(test), text)?,
-            Outcome::Skipped | Outcome::Failed => drop(std::fs::remove_file(dir.join(test))),
+/// Runs tests with InnoDB, then with Millpond, and adds how each ended.
+fn take_a_turn(
+    tree: &Tree,
+    suites: &[String],
+    tests: &[String],
+    turns: &mut BTreeMap<String, Turns>,
+) -> Result<(), String> {
+    for (n, engine) in ENGINES.into_iter().enumerate() {
+        adapt_all(tree, suites, engine)?;
+        for (test, outcome) in run_all(tree, suites, tests, engine)? {
+            turns.entry(test).or_default().0[n].push(outcome);
         }
     }
     Ok(())
 }
 
-/// Returns what the tests printed when they ran last. Those that printed nothing count as skipped.
-fn printed_before(tests: &[String], engine: &str) -> BTreeMap<String, Outcome> {
-    let outcome = |test: &String| match std::fs::read_to_string(kept(engine).join(test)) {
+/// Returns where the last result of a test with an engine is kept.
+fn kept(test: &str, engine: &str) -> PathBuf {
+    super::target().join("adapted").join(engine).join(test)
+}
+
+/// Keeps what a test printed.
+fn keep(test: &str, engine: &str, outcome: &Outcome) -> Result<(), String> {
+    let file = kept(test, engine);
+    make_dir(file.parent().unwrap_or(&file))?;
+    match outcome {
+        Outcome::Printed(text) => write(&file, text),
+        Outcome::Skipped | Outcome::Failed => {
+            let _ = std::fs::remove_file(file);
+            Ok(())
+        }
+    }
+}
+
+/// Returns what a test printed when it ran last. If it printed nothing, it counts as skipped.
+fn printed_before(test: &str) -> Turns {
+    let outcome = |engine| match std::fs::read_to_string(kept(test, engine)) {
         Ok(text) => Outcome::Printed(text),
         Err(_) => Outcome::Skipped,
     };
-    tests.iter().map(|test| (test.clone(), outcome(test))).collect()
+    Turns(ENGINES.map(|engine| vec![outcome(engine)]))
 }
 
 /// Copies the tests and what they include, adapted for an engine.
@@ -241,28 +259,36 @@ fn recorded(tree: &Tree, test: &str) -> Result<String, String> {
     Err(format!("{test} has recorded nothing"))
 }
 
+/// Returns the name of a test in the list of those that may differ.
+fn named(test: &str) -> String {
+    format!("mariadb {test}")
+}
+
 /// Compares all results, and prints what came of it. The outer error is one of the lists.
 fn judge(
     options: &Options,
     tests: &[String],
-    innodb: &BTreeMap<String, Outcome>,
-    millpond: &BTreeMap<String, Outcome>,
+    turns: &BTreeMap<String, Turns>,
+    listed: &mut Listed,
 ) -> Result<Result<(), String>, String> {
-    let mut listed = Listed::read()?;
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut bad = Vec::new();
     for test in tests {
-        let word = match (&innodb[test], &millpond[test]) {
-            (Outcome::Skipped, _) | (_, Outcome::Skipped) => "skipped",
-            (Outcome::Failed, _) => "fails with InnoDB too",
-            (_, Outcome::Failed) => "FAILED",
-            (Outcome::Printed(one), Outcome::Printed(other)) => {
-                compare(options, test, &results::compare(one, other), &mut listed)?
-            }
+        let turns = &turns[test];
+        let verdict = turns.verdict(|text| listed.permits(&named(test), text));
+        let (word, of_turns) = match &verdict {
+            Verdict::Skipped => ("skipped", [0, 0]),
+            Verdict::FailsWithInnodb => ("fails with InnoDB too", [0, 0]),
+            Verdict::Fails => ("FAILED", [0, 0]),
+            Verdict::Compared { found, of_turns } => (word_of(options, test, found, listed)?, *of_turns),
         };
+        for (n, engine) in ENGINES.into_iter().enumerate() {
+            keep(test, engine, &turns.0[n][of_turns[n]])?;
+        }
         *counts.entry(word).or_default() += 1;
-        if word != "same" && word != "skipped" {
-            println!("{word:22} {test}");
+        if word != "same" && word != "skipped" || of_turns != [0, 0] {
+            let later = if of_turns == [0, 0] { "" } else { ", in a later turn" };
+            println!("{word:22} {test}{later}");
         }
         if word == "FAILED" || word == "DIFFERS" {
             bad.push(test.as_str());
@@ -276,7 +302,7 @@ fn judge(
 
 /// Returns a word for how the results of a test relate. Differences that the list does not permit
 /// are printed, and all are written beside the test's log.
-fn compare(
+fn word_of(
     options: &Options,
     test: &str,
     found: &results::Comparison,
@@ -285,14 +311,14 @@ fn compare(
     let out = super::target().join("adapted");
     make_dir(&out)?;
     write(&out.join(test), &found.text)?;
-    let name = format!("mariadb {test}");
+    let name = named(test);
     Ok(match found.relation {
         Relation::Same => "same",
         Relation::Order => "order of rows",
         Relation::Plan => "plans",
         Relation::Explained => "explained",
         Relation::Different if options.pin && listed.pin(&name, &found.text) => "listed",
-        Relation::Different if listed.standing(&name, &found.text) == Standing::Permitted => "listed",
+        Relation::Different if listed.permits(&name, &found.text) => "listed",
         Relation::Different => {
             println!("{test}:\n{}", found.text);
             "DIFFERS"

@@ -7,9 +7,11 @@
 //! a table of InnoDB too. The binary log names the statements.
 
 use super::server::{self, Server};
+use super::share::Share;
 use super::turn_durability::TurnDurability;
 use super::{make_dir, output, sql, write};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -39,12 +41,12 @@ pub(super) const TABLES: &str = "CREATE DATABASE test; USE test; \
 /// A row: the turn, the client and its transaction.
 pub(super) type Row = (u32, u32, u32);
 
-/// Kills a server again and again. Returns how many transactions it has committed.
-pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
+/// Kills a server once in each turn. Returns how many transactions it has committed.
+pub(super) fn kill_in_a_row(dir: &Path, turns: RangeInclusive<u32>) -> Result<u64, String> {
     let mut server = start(dir, 1)?;
     sql(&server, TABLES)?;
     let (mut committed, mut disagree) = (0, Vec::new());
-    for turn in 1..=kills {
+    for turn in turns.clone() {
         // Files of earlier turns are not needed. This waits until the engines have all of their
         // commits durably.
         sql(&server, "RESET MASTER")?;
@@ -54,7 +56,7 @@ pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
         output(Command::new("kill").args(["-9", &server.process()?]))?;
         let acknowledged = acknowledged(clients, turn)?;
         server =
-            start(dir, 1).map_err(|why| format!("after {turn} kills the server does not start: {why}"))?;
+            start(dir, 1).map_err(|why| format!("after kill {turn} the server does not start: {why}"))?;
         let compared = match durability.outlives_the_process() {
             true => compare(&server, turn, &acknowledged),
             false => Ok(0),
@@ -70,7 +72,7 @@ pub(super) fn kill_in_a_row(dir: &Path, kills: u32) -> Result<u64, String> {
     server::stop(dir)?;
     match disagree.len() {
         0 => Ok(committed),
-        some => Err(format!("{some} of {kills} kills left a binary log and tables that disagree")),
+        some => Err(format!("{some} of the kills {turns:?} left a binary log and tables that disagree")),
     }
 }
 
@@ -223,9 +225,9 @@ impl Client {
 }
 
 /// The test: a killed server has in its tables what its binary log has.
-pub(super) fn killed(dir: &Path) -> Result<(), String> {
+pub(super) fn killed(dir: &Path, share: Share) -> Result<(), String> {
     make_dir(dir)?;
-    kill_in_a_row(dir, KILLS).map(drop)
+    kill_in_a_row(dir, share.turns(KILLS)).map(drop)
 }
 
 #[cfg(test)]

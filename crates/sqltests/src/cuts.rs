@@ -5,6 +5,7 @@
 
 use super::binlog_kills::{self, TABLES};
 use super::server::{self, Server};
+use super::share::Share;
 use super::steps::in_own_directory;
 use super::steps::try_until;
 use super::{build_for_tests, is_root, make_dir, output, sql};
@@ -20,6 +21,8 @@ const POLICY: Policy = Policy { new_files: NewFiles::HaveTheirName, syncs: Syncs
 const LONGEST: Duration = Duration::from_secs(5);
 /// Cuts in the tests.
 const FEW: u32 = 10;
+/// Cuts of a share, whose seed is that of the commit.
+const FEW_OF_A_SHARE: u32 = 4;
 /// So many cuts find a binary log that is not synced.
 const TO_FIND: u32 = 5;
 
@@ -53,12 +56,13 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
 
 /// The test: what a server has acknowledged survives cuts of the power. One that does not sync its
 /// binary log loses some of it, which shows that the cuts are real.
-pub(super) fn cut(dir: &Path) -> Result<(), String> {
+pub(super) fn cut(dir: &Path, share: Share) -> Result<(), String> {
     if let Some(why) = cuts::unavailable() {
         println!("        {why}: not run");
         return Ok(());
     }
-    Cutting::new(&dir.join("synced"), 1, 1)?.run(FEW)?;
+    let cuts = if share.is_part() { FEW_OF_A_SHARE } else { FEW };
+    Cutting::new(&dir.join("synced"), share.seed(), 1)?.run(cuts)?;
     match Cutting::new(&dir.join("unsynced"), 1, 0)?.run(TO_FIND) {
         Err(why) if why.contains(LOST) => Ok(()),
         Err(why) => Err(format!("with sync_binlog=0: {why}")),

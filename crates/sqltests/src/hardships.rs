@@ -10,13 +10,15 @@ use super::repeated;
 use super::replicas;
 use super::reports;
 use super::server::{self, Server};
+use super::share::Share;
 use super::snapshots;
 use super::steps::{expect, refused, try_until};
 use super::xa;
 use super::{is_root, make_dir, output, sql};
+use Case::{Shared, Whole};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
@@ -25,44 +27,56 @@ const SMALL_DISK: u64 = 256 << 20;
 /// In each row of the table whose pages are damaged.
 const MARK: &str = "a row of the damaged table";
 
-type Case = fn(&Path) -> Result<(), String>;
+/// A case, which gets a directory of its own.
+enum Case {
+    /// It runs as a whole.
+    Whole(fn(&Path) -> Result<(), String>),
+    /// It takes minutes, so it runs a share.
+    Shared(fn(&Path, Share) -> Result<(), String>),
+}
 
 const CASES: [(&str, Case); 22] = [
-    ("a database that stops says why, at once and to each statement", reports::stopped),
-    ("a definition that does not fit its trees is named", reports::misfits),
-    ("its status reads like InnoDB's, and deadlocks are told", monitor::shown),
-    ("the engine's directory is no schema, whatever is in it", reports::directory),
-    ("a server that is killed loses nothing that it has acknowledged", killed),
-    ("a killed server has in its tables what its binary log has", binlog_kills::killed),
-    ("a server whose power is cut has what it has acknowledged, if it syncs", cuts::cut),
-    ("what only the binary log has is repeated when the server starts", repeated::repeated),
-    ("a replica has its primary's rows, although both are killed", replicas::follows),
-    ("a dump under load and the binary log from there on are the database", dumped::replayed),
-    ("a consistent snapshot is one point of both engines and the log", snapshots::at_one_point),
-    ("what XA has prepared outlives connection, stop and kill, and keeps its locks", xa::prepared),
-    ("what a killed server was making is dropped", leftovers),
-    ("the only copy of a partitioned table is dropped with its database and not before", only_copy),
-    ("partitions without a definition are dropped by the name of their table", nameless),
-    ("an index is found although the server ended while it was renamed", renamed),
-    ("a damaged page fails the statement and is named", damaged),
-    ("a full disk fails the statement and nothing else", full_disk),
-    ("the plugin leaves and comes back", plugin_leaves),
-    ("a server starts without the plugin, and with it again", without_plugin),
-    ("log and doublewrite move under load, and a killed server finds them", moved),
-    ("a server stops although statements wait for locks", stopped),
+    ("a database that stops says why, at once and to each statement", Whole(reports::stopped)),
+    ("a definition that does not fit its trees is named", Whole(reports::misfits)),
+    ("its status reads like InnoDB's, and deadlocks are told", Whole(monitor::shown)),
+    ("the engine's directory is no schema, whatever is in it", Whole(reports::directory)),
+    ("a server that is killed loses nothing that it has acknowledged", Whole(killed)),
+    ("a killed server has in its tables what its binary log has", Shared(binlog_kills::killed)),
+    ("a server whose power is cut has what it has acknowledged, if it syncs", Shared(cuts::cut)),
+    ("what only the binary log has is repeated when the server starts", Whole(repeated::repeated)),
+    ("a replica has its primary's rows, although both are killed", Whole(replicas::follows)),
+    ("a dump under load and the binary log from there on are the database", Whole(dumped::replayed)),
+    ("a consistent snapshot is one point of both engines and the log", Whole(snapshots::at_one_point)),
+    ("what XA has prepared outlives connection, stop and kill, and keeps its locks", Whole(xa::prepared)),
+    ("what a killed server was making is dropped", Whole(leftovers)),
+    ("the only copy of a partitioned table is dropped with its database and not before", Whole(only_copy)),
+    ("partitions without a definition are dropped by the name of their table", Whole(nameless)),
+    ("an index is found although the server ended while it was renamed", Whole(renamed)),
+    ("a damaged page fails the statement and is named", Whole(damaged)),
+    ("a full disk fails the statement and nothing else", Whole(full_disk)),
+    ("the plugin leaves and comes back", Whole(plugin_leaves)),
+    ("a server starts without the plugin, and with it again", Whole(without_plugin)),
+    ("log and doublewrite move under load, and a killed server finds them", Whole(moved)),
+    ("a server stops although statements wait for locks", Whole(stopped)),
 ];
 
-/// Runs the cases whose names have `part`, each in a directory of its own below `dir`.
-pub(super) fn run(dir: &Path, part: &str) -> Result<(), String> {
+/// Runs the cases whose names have `part`, each in a directory of its own below `dir`. Those that
+/// take minutes run a share.
+pub(super) fn run(dir: &Path, part: &str, share: Share) -> Result<(), String> {
     for (n, (name, case)) in CASES.iter().enumerate().filter(|(_, (name, _))| name.contains(part)) {
+        let began = Instant::now();
         let dir = dir.join(n.to_string());
         make_dir(&dir)?;
-        if let Err(why) = case(&dir) {
+        let outcome = match case {
+            Whole(run) => run(&dir),
+            Shared(run) => run(&dir, share),
+        };
+        if let Err(why) = outcome {
             // If one still runs.
             let _ = server::stop(&dir);
             return Err(format!("{name}: {why}"));
         }
-        println!("ok      {name}");
+        println!("ok      {name}, {:.1} s", began.elapsed().as_secs_f64());
     }
     Ok(())
 }

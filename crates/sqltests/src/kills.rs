@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         let place = dir.join("server");
         make_dir(&place)?;
         let rows = match args.binlog {
-            true => binlog_kills::kill_in_a_row(&place, args.kills),
+            true => binlog_kills::kill_in_a_row(&place, 1..=args.kills),
             false => kill_in_a_row(&place, args.kills, When::Anytime),
         };
         let rows = rows.inspect_err(|_| {

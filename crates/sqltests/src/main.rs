@@ -97,7 +97,7 @@ enum Command {
         /// Its directory
         dir: PathBuf,
     },
-    /// Run the plugin's tests, and a share of the commands that compare it with others
+    /// Run the plugin's tests: of what takes long, and of the commands that compare, a share
     Test {
         /// Only this part
         #[arg(long)]
@@ -108,7 +108,7 @@ enum Command {
         /// Of what can happen to a server only that whose name has this text, and nothing else
         #[arg(long, conflicts_with_all = ["only", "all", "script"])]
         hardship: Option<String>,
-        /// All that compares with InnoDB whole: hours
+        /// No share, but all: hours, with `--only hardships` minutes
         #[arg(long)]
         all: bool,
     },
@@ -159,7 +159,8 @@ fn run(command: Command) -> Result<(), String> {
         }
         Command::Test { script: Some(name), .. } => build_for_tests().and_then(|()| smoke::run_script(&name)),
         Command::Test { only, all, script: None, hardship: None } => {
-            build_for_tests().and_then(|()| test(only, if all { Amount::All } else { Amount::Share }))
+            let amount = if all { Amount::All } else { Amount::Share };
+            checkout::step("build of the plugin", build_for_tests).and_then(|()| test(only, amount))
         }
         Command::Pictures => build_for_tests().and_then(|()| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
@@ -177,7 +178,7 @@ fn run(command: Command) -> Result<(), String> {
 /// Runs the tests of the plugin that is built, or only a part of them.
 fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
     if only != Some(Part::Proofs) {
-        smoke::run(only)?;
+        smoke::run(only, amount)?;
     }
     match only {
         None | Some(Part::Proofs) => proof::run(amount),

@@ -4,6 +4,7 @@
 //! Each of them is a command of its own, which this module prints, so that a failure can be looked
 //! at alone.
 
+use super::share::Share;
 use super::{adapted, calls, compare, programs, suites, topologies};
 use clap::{Parser, Subcommand};
 
@@ -38,6 +39,16 @@ pub(super) enum Amount {
     Share,
     /// Everything: hours.
     All,
+}
+
+impl Amount {
+    /// Returns the share of what takes long: all, or one of so many parts that the commit chooses.
+    pub(super) fn share_of(self, parts: u64) -> Share {
+        match self {
+            Amount::Share => Share::one_of(parts, u64::from(checkout::seed())),
+            Amount::All => Share::WHOLE,
+        }
+    }
 }
 
 /// A proof: a command of `cargo xtask mariadb`, in words.

@@ -1,5 +1,7 @@
 //! A share of what there is to run: N of M, chosen by names and a seed.
 
+use std::ops::RangeInclusive;
+
 /// Which of the tests run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Share {
@@ -12,6 +14,28 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// All of them.
+    pub(super) const WHOLE: Share = Share { share: None, seed: 1 };
+
+    /// One of so many parts, which the seed chooses.
+    pub(super) fn one_of(parts: u64, seed: u64) -> Share {
+        Share { share: Some((1, parts)), seed }
+    }
+
+    /// Returns the turns of a test that are of the share, one after the other: all from 1 to
+    /// `last`, or a part that begins where the seed says.
+    pub(super) fn turns(self, last: u32) -> RangeInclusive<u32> {
+        let Some((part, parts)) = self.share else { return 1..=last };
+        let count = (u64::from(last) * part / parts).clamp(1, u64::from(last)) as u32;
+        let first = 1 + (self.seed % u64::from(last - count + 1)) as u32;
+        first..=first + count - 1
+    }
+
+    /// Returns the seed of what is random in the tests.
+    pub(super) fn seed(self) -> u64 {
+        self.seed
+    }
+
     /// Whether not all tests run.
     pub(super) fn is_part(self) -> bool {
         self.share.is_some()
@@ -48,5 +72,14 @@ mod tests {
             |seed| (0..1000).filter(|n| hash(&format!("main.test{n}"), seed) % 10 < 3).collect::<Vec<_>>();
         assert!((250..350).contains(&chosen(1).len()), "{}", chosen(1).len());
         assert_ne!(chosen(1), chosen(2));
+    }
+
+    #[test]
+    fn turns_of_a_share_follow_each_other() {
+        assert_eq!(Share::WHOLE.turns(50), 1..=50);
+        assert_eq!(Share::one_of(5, 0).turns(50), 1..=10);
+        assert_eq!(Share::one_of(5, 40).turns(50), 41..=50);
+        assert_eq!(Share::one_of(5, 41).turns(50), 1..=10);
+        assert_eq!(Share::one_of(5, 7).turns(3), 2..=2);
     }
 }

@@ -8,15 +8,17 @@
 
 use super::hardships;
 use super::lab;
+use super::proof::Amount;
 use super::serve;
 use super::server::{self, Server};
 use super::sessions;
-use super::steps::{definitions_fit, in_own_directory};
+use super::share::Share;
+use super::steps::{Profile, build_program, definitions_fit, in_own_directory};
 use super::sysbench::{compare_indexes, sysbench_command};
 use super::trace;
 use super::variants::{self, Head, Variant};
 use super::{make_dir, output, target};
-use checkout::root;
+use checkout::{root, step};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,10 @@ const WORKLOADS: [&str; 9] = [
 ];
 const CLIENTS: [u32; 4] = [1, 16, 64, 512];
 const SECONDS: u32 = 2;
+/// CI runs one of so many of sysbench's runs, each a workload with a number of clients.
+const SYSBENCH_PARTS: u64 = 2;
+/// CI runs one of so many parts of the hardships that take minutes.
+const HARDSHIPS_PARTS: u64 = 5;
 
 /// Which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -58,20 +64,27 @@ pub(crate) enum Part {
 }
 
 /// Runs all tests, or only a part, against servers of their own.
-pub(super) fn run(only: Option<Part>) -> Result<(), String> {
+pub(super) fn run(only: Option<Part>, amount: Amount) -> Result<(), String> {
     in_own_directory(|dir| {
-        in_one_server(dir, only)?;
+        in_one_server(dir, only, amount)?;
         let runs = |part| only.is_none_or(|only| only == part);
+        if runs(Part::Lab) || runs(Part::Serve) || runs(Part::Trace) {
+            step("the program of the tests", || build_program(Profile::Debug).map(drop))?;
+        }
         if runs(Part::Lab) {
-            lab::run(&dir.join("lab"), &lab::Args::default())?;
+            step("lab", || lab::run(&dir.join("lab"), &lab::Args::default()))?;
         }
         if runs(Part::Serve) {
-            serve::run(&dir.join("serve"), None)?;
+            step("serve", || serve::run(&dir.join("serve"), None))?;
         }
         if runs(Part::Trace) {
-            trace::run(&dir.join("trace"))?;
+            step("trace", || trace::run(&dir.join("trace")))?;
         }
-        if runs(Part::Hardships) { hardships::run(&dir.join("hardships"), "") } else { Ok(()) }
+        if runs(Part::Hardships) {
+            let share = amount.share_of(HARDSHIPS_PARTS);
+            step("hardships", || hardships::run(&dir.join("hardships"), "", share))?;
+        }
+        Ok(())
     })
 }
 
@@ -90,7 +103,7 @@ pub(super) fn run_script(name: &str) -> Result<(), String> {
 
 /// Runs the hardships whose names have `part`.
 pub(super) fn run_hardships(part: &str) -> Result<(), String> {
-    in_own_directory(|dir| hardships::run(dir, part))
+    in_own_directory(|dir| hardships::run(dir, part, Share::WHOLE))
 }
 
 /// Starts the server that scripts share.
@@ -98,15 +111,18 @@ fn start(dir: &Path) -> Result<Server, String> {
     server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])
 }
 
-fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
+fn in_one_server(dir: &Path, only: Option<Part>, amount: Amount) -> Result<(), String> {
     let runs = |part| only.is_none_or(|only| only == part);
     if !runs(Part::Scripts) && !runs(Part::Sysbench) {
         return Ok(());
     }
     let server = start(dir)?;
-    let scripts = if runs(Part::Scripts) { scripts(&server, dir, |_| true) } else { Ok(()) };
-    let scripts = scripts.and_then(|()| definitions_fit(&server));
-    let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
+    let scripts = || scripts(&server, dir, |_| true);
+    let sysbench = || sysbench(&server, amount.share_of(SYSBENCH_PARTS));
+    let outcome = if runs(Part::Scripts) { step("scripts", scripts) } else { Ok(()) };
+    let outcome = outcome.and_then(|()| definitions_fit(&server));
+    let outcome =
+        outcome.and_then(|()| if runs(Part::Sysbench) { step("sysbench", sysbench) } else { Ok(()) });
     outcome.and(server::stop(dir))
 }
 
@@ -211,12 +227,13 @@ fn first_difference(wanted: &str, found: &str) -> Option<String> {
     None
 }
 
-/// Runs every workload with every number of clients, then compares the indexes of each table.
-fn sysbench(server: &Server) -> Result<(), String> {
+/// Runs every workload with the numbers of clients of a share, then compares the indexes of each
+/// table.
+fn sysbench(server: &Server, share: Share) -> Result<(), String> {
     output(server.client().args(["--execute", "DROP DATABASE IF EXISTS sb; CREATE DATABASE sb"]))?;
     output(sysbench_command(server, 4).args(["oltp_read_write", "prepare"]))?;
     for workload in WORKLOADS {
-        for clients in CLIENTS {
+        for clients in CLIENTS.into_iter().filter(|clients| share.has(&format!("{workload} {clients}"))) {
             let time = format!("--time={SECONDS}");
             let said = output(sysbench_command(server, clients).args([&time, workload, "run"]))?;
             let rate = said.lines().find_map(|line| line.trim().strip_prefix("transactions:"));

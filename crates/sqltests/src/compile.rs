@@ -10,6 +10,9 @@ use std::process::Command;
 /// Warnings that the plugin's own code must not have.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
 
+/// What is said of a panic.
+const FAILED: &str = "a compiling thread has failed";
+
 /// Builds the plugin, and returns its path.
 pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
     let objects = target().join("objects");
@@ -18,7 +21,18 @@ pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
         layout::check(headers)?;
         println!("headers of {} fit the server {}", headers.version, headers.server);
     }
-    cargo(&["build", "--release", "--package", "millpond-ffi"])?;
+    // The engine is one unit of code, which keeps one processor busy. So the plugin's own files are
+    // compiled beside it.
+    let compiled = std::thread::scope(|scope| {
+        let own = scope.spawn(|| compile_own(headers, &objects));
+        let engine = cargo(&["build", "--release", "--package", "millpond-ffi"]);
+        engine.and(own.join().unwrap_or_else(|_| Err(FAILED.to_owned())))
+    })?;
+    link(&compiled)
+}
+
+/// Compiles the plugin's own files, and returns the objects.
+fn compile_own(headers: &Headers, objects: &Path) -> Result<Vec<PathBuf>, String> {
     // The server's headers take most of the time; they are compiled once for all files.
     let precompiled = objects.join("server.h.gch");
     let mut compiler = compiler(headers);
@@ -29,8 +43,7 @@ pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "cc"))
         .collect();
     files.sort();
-    let compiled = compile_all(headers, &files, &objects)?;
-    link(&compiled)
+    compile_all(headers, &files, objects)
 }
 
 /// Compiles all files, as many at once as there are processors.
@@ -41,7 +54,7 @@ fn compile_all(headers: &Headers, files: &[PathBuf], objects: &Path) -> Result<V
         let results: Vec<Result<PathBuf, String>> = std::thread::scope(|scope| {
             let running: Vec<_> =
                 some.iter().map(|file| scope.spawn(|| compile(headers, file, objects))).collect();
-            let failed = |_| Err("a compiling thread has failed".to_owned());
+            let failed = |_| Err(FAILED.to_owned());
             running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)).collect()
         });
         for result in results {

@@ -3,7 +3,7 @@
 
 use super::server::{Server, sql};
 use super::{output, target};
-use checkout::{cargo_program, root};
+use checkout::{TESTED, cargo_program, root};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,14 +23,18 @@ pub(super) enum Profile {
     Release,
 }
 
-/// Builds the program `millpond`, and returns its path.
+/// Builds the program `millpond`, and returns its path. For tests it is the one that its own tests
+/// run, which is there after those.
 pub(super) fn build_program(profile: Profile) -> Result<PathBuf, String> {
     let mut cargo = Command::new(cargo_program());
-    cargo.args(["build", "--quiet", "--package", "lab", "--bin", "millpond"]).current_dir(root());
+    cargo.current_dir(root());
     let place = match profile {
-        Profile::Debug => "debug/millpond",
+        Profile::Debug => {
+            cargo.args(["test", "--quiet", "--no-run", "--test", "program"]).args(TESTED);
+            "debug/millpond"
+        }
         Profile::Release => {
-            cargo.arg("--release");
+            cargo.args(["build", "--quiet", "--release", "--package", "lab", "--bin", "millpond"]);
             "release/millpond"
         }
     };

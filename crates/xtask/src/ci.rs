@@ -2,7 +2,7 @@
 //! plugin for MariaDB are apart: they install Debian's packages of the server, as root.
 
 use crate::{api, dependencies, mariadb, plugin_licences, tidy};
-use checkout::{cargo, git, root, seed, step};
+use checkout::{TESTED, cargo, git, root, seed, step};
 
 /// A check that is a cargo command.
 struct CargoCheck {
@@ -36,8 +36,6 @@ const CARGO_CHECKS: &[CargoCheck] = &[
         name: "documentation",
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],
     },
-    // This includes the examples of the documentation.
-    CargoCheck { name: "tests", args: &["test", "--workspace"] },
     // The loom models: every order of steps of latch, log ring, locks, status, snapshots and the
     // purge queue. They have a build of their own, because `--cfg loom` changes every crate.
     CargoCheck {
@@ -53,6 +51,9 @@ const CARGO_CHECKS: &[CargoCheck] = &[
         ],
     },
 ];
+
+/// The profile of the simulator and of its tests.
+const SIMULATOR_PROFILE: [&str; 2] = ["--profile", "checked"];
 
 /// How long the simulator runs here, on two cores.
 const SIMULATOR_SECONDS: &str = "240";
@@ -86,8 +87,14 @@ fn all_but_plugin() -> Result<(), String> {
     for check in CARGO_CHECKS {
         step(check.name, || cargo(check.args))?;
     }
+    step("build of the tests", || cargo(&[&["test", "--no-run"], &TESTED[..]].concat()))?;
+    // This includes the examples of the documentation.
+    step("tests", || cargo(&[&["test"], &TESTED[..]].concat()))?;
     step("public API", api::check)?;
     step("header", || header(false))?;
+    let of_simulator = [&["test", "--package", "sim"], &SIMULATOR_PROFILE[..]].concat();
+    step("build of the simulator", || cargo(&[&of_simulator[..], &["--no-run"]].concat()))?;
+    step("tests of the simulator", || cargo(&of_simulator))?;
     step("simulator", simulate)
 }
 
@@ -115,7 +122,7 @@ pub(crate) fn header(write: bool) -> Result<(), String> {
 }
 
 fn simulator(args: &[&str]) -> Result<(), String> {
-    cargo(&[&["run", "--release", "--package", "sim", "--"], args].concat())
+    cargo(&[&["run", "--package", "sim"], &SIMULATOR_PROFILE[..], &["--"], args].concat())
 }
 
 /// Returns the changes that git sees. If they differ after the checks, a check has written to the

@@ -6,7 +6,7 @@ use super::super::output;
 use super::super::steps::{expect, until};
 use super::place::Lab;
 use super::runs::{collecting, interrupt, refused};
-use checkout::{cargo_program, root};
+use checkout::{TESTED, cargo_program, root};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -128,7 +128,8 @@ pub(super) fn busy(lab: &Lab<'_>) -> Result<(), String> {
 /// `watch`. There it is skipped where that program is missing; here it is not.
 pub(super) fn option_files(_: &Lab<'_>) -> Result<(), String> {
     let mut cargo = Command::new(cargo_program());
-    cargo.args(["test", "--quiet", "--package", "watch", "--lib", "sources::option_file"]);
+    // All tests are built, which they are after `cargo xtask ci`. Those of other names do not run.
+    cargo.args(["test", "--quiet", "--lib"]).args(TESTED).arg("sources::option_file");
     let said = output(cargo.current_dir(root()).env("MILLPOND_NEEDS_MARIADB", "1"))?;
     expect("the test", &said, "2 passed")
 }

@@ -16,7 +16,7 @@ pub const PARTS: u64 = 16;
 /// What to explore, and for how long.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// The first seed, the subject and the planted mistakes.
+    /// The first seed and the planted mistakes.
     pub plan: Plan,
     /// Only this workload.
     pub only: Option<&'static Workload>,

@@ -1,23 +1,22 @@
 //! The interface of a workload's script: a database on a simulated disk inside a world, and a
 //! history that records every effect.
 
-use crate::history::Promise;
-use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, promise_of};
-use crate::subject::{
-    Database, EntryChange, EntryOp, Fail, How, LockRows, Result, RowList, Shape, Subject, TableChange, Tx,
-};
+use crate::engine::{self, DIR, LOCK_WAIT, RowList, all_rows, block_on};
+use crate::history::{Contents, DbState, Effect, Event, History, Promise, RowWrite, difference, promise_of};
+use crate::shape::Shape;
 use base::prng::Prng;
-use base::sync::{Mutex, spawn};
+use base::sync::{Mutex, spawn, thread_number};
+use millpond::{
+    Db, Durability, EntryChange, EntryOp, Error, Isolation, Receipt, Result, RowLock, RowOutcome, Savepoint,
+    Table, TableChange, Transaction, TxnOptions,
+};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode, Vfs};
 
-/// The directory of the database.
-pub const DIR: &str = "/db";
 /// Tables of this name, and of names that begin with it, have keys that are values of their
 /// counter.
 pub const NUMBERED: &str = "numbered";
@@ -31,13 +30,12 @@ pub struct Driver {
 }
 
 struct Shared {
-    subject: Arc<dyn Subject>,
     disk: MemDisk,
     /// The same disk with injected faults; used if [`Shape::faults`] is set.
     faults: FaultDisk,
     shape: Shape,
     seed: u64,
-    db: Mutex<Option<Arc<dyn Database>>>,
+    db: Mutex<Option<Db>>,
     history: Mutex<History>,
     /// The number of each table by its name, and the last number that was given to one.
     tables: Mutex<(BTreeMap<String, u64>, u64)>,
@@ -54,36 +52,44 @@ pub struct Life {
     pub begin: DbState,
 }
 
+/// The settings of a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// What it sees of others.
+    pub isolation: Isolation,
+    /// When its commit is acknowledged.
+    pub durability: Durability,
+}
+
 /// A transaction. The history records its effects when it commits.
 pub struct Txn {
     pub(crate) driver: Driver,
-    pub(crate) inner: Box<dyn Tx>,
+    db: Db,
+    pub(crate) inner: Transaction,
     pub(crate) writes: Vec<RowWrite>,
-    savepoints: Vec<usize>,
     pub(crate) how: How,
 }
 
+/// A point in a transaction to which it can return.
+#[derive(Debug)]
+pub struct Mark {
+    savepoint: Savepoint,
+    /// Writes before it.
+    writes: usize,
+}
+
 pub(crate) fn expect_ok<T>(what: &str, result: Result<T>) -> T {
-    result.unwrap_or_else(|fail| panic!("{what}: {fail}"))
+    result.unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 impl Driver {
-    /// Opens a database on an empty disk.
+    /// Opens the database that the last life left; creates it if there was none.
     ///
     /// REQUIRES: called inside a world.
     #[must_use]
-    pub fn open(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64) -> Driver {
-        Driver::open_on(subject, disk, shape, seed, Life::default())
-    }
-
-    /// Opens the database of another life, as that one left it.
-    ///
-    /// REQUIRES: called inside a world.
-    #[must_use]
-    pub fn open_on(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64, life: Life) -> Driver {
+    pub fn open(disk: MemDisk, shape: Shape, seed: u64, life: Life) -> Driver {
         let tables = (life.begin.tables.clone(), life.begin.rows.len() as u64 + 1000 * life.number);
         let shared = Shared {
-            subject,
             faults: FaultDisk::new(Arc::new(disk.clone())),
             disk,
             shape,
@@ -104,12 +110,18 @@ impl Driver {
         if s.shape.faults {
             vfs = Vfs { disk: Arc::new(s.faults.clone()), ..vfs };
         }
-        let db = expect_ok("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
+        let db = expect_ok("open", engine::open(&vfs, &s.shape));
         *s.db.lock() = Some(db);
     }
 
-    pub(crate) fn db(&self) -> Arc<dyn Database> {
-        Arc::clone(self.shared.db.lock().as_ref().expect("open"))
+    pub(crate) fn db(&self) -> Db {
+        self.shared.db.lock().as_ref().expect("open").clone()
+    }
+
+    /// Returns the disk's injected faults. It has some only if [`Shape::faults`] is set.
+    #[must_use]
+    pub fn faults(&self) -> &FaultDisk {
+        &self.shared.faults
     }
 
     /// Returns how many operations the disk has done so far.
@@ -130,12 +142,6 @@ impl Driver {
         let DbState { tables, rows, .. } = &self.shared.life.begin;
         let rows = |number| rows.get(number).map_or(Vec::new(), |rows| rows.keys().cloned().collect());
         tables.get(table).map(rows)
-    }
-
-    /// Returns whether the database is the engine, not the toy.
-    #[must_use]
-    pub fn is_engine(&self) -> bool {
-        self.shared.subject.is_engine()
     }
 
     /// Fills the disk, or removes its limit.
@@ -183,14 +189,17 @@ impl Driver {
     /// Creates a table with these rows, which are in key order, by a bulk load.
     pub fn load(&self, name: &str, rows: RowList) {
         let called_at = self.at();
-        expect_ok("load a table", self.db().load_table(name, &rows, true));
+        let loaded = self.db().bulk_load(name, rows.iter().map(|(key, value)| (key, value)));
+        expect_ok("load a table", loaded);
         let number = self.new_number(name);
         self.record(Effect::Load(name.to_owned(), number, rows), called_at, Promise::Durable, None);
     }
 
     /// Bulk loads these rows and abandons the load before its commit.
     pub fn abandon_load(&self, name: &str, rows: &RowList) {
-        expect_ok("abandon a load", self.db().load_table(name, rows, false));
+        let mut load = expect_ok("begin a load", self.db().begin_bulk_load(name));
+        let pushed = rows.iter().try_for_each(|(key, value)| load.push(key, value));
+        expect_ok("abandon a load", pushed);
     }
 
     /// Drops a table.
@@ -205,39 +214,46 @@ impl Driver {
     pub fn rename(&self, from: &str, to: &str) {
         let called_at = self.at();
         expect_ok("rename a table", self.db().rename_table(from, to));
+        let renamed = self.renamed(from, to);
+        self.record(renamed, called_at, Promise::Durable, None);
+    }
+
+    fn renamed(&self, from: &str, to: &str) -> Effect {
         let mut tables = self.shared.tables.lock();
         let number = tables.0.remove(from).expect("the script knows the table");
         tables.0.insert(to.to_owned(), number);
-        drop(tables);
-        self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, Promise::Durable, None);
+        Effect::Rename(from.to_owned(), to.to_owned())
     }
 
-    /// Makes changes of the set of tables, all or none. Only the engine does that.
-    pub fn change_tables(&self, changes: &[TableChange]) {
+    /// Makes changes of the set of tables, all or none.
+    pub fn change_tables(&self, changes: &[TableChange<'_>]) {
         let called_at = self.at();
-        expect_ok("change the tables", self.db().change_tables(changes));
-        let numbered = changes.iter().map(|change| {
-            let number = match change {
-                TableChange::Create(name, _) | TableChange::Replace(name, _) => self.new_number(name),
-                TableChange::Drop(name) => self.shared.tables.lock().0.remove(name).unwrap_or(0),
-                TableChange::Rename(from, to) => {
-                    let mut tables = self.shared.tables.lock();
-                    let number = tables.0.remove(from).expect("the script knows the table");
-                    tables.0.insert(to.clone(), number);
-                    number
-                }
-                TableChange::SetMetadata(..) => 0,
-            };
-            (change.clone(), number)
-        });
-        let effect = Effect::ChangeTables(numbered.collect());
-        self.record(effect, called_at, Promise::Durable, None);
+        expect_ok("change the tables", self.db().change_tables(changes, LOCK_WAIT));
+        let effects = changes.iter().flat_map(|change| self.effects_of(*change)).collect();
+        self.record(Effect::ChangeTables(effects), called_at, Promise::Durable, None);
     }
 
-    /// Takes a value of the counter of a table. Only the engine does that.
-    #[must_use]
-    pub fn take_number(&self, table: &str) -> u64 {
-        expect_ok("take a number", self.db().take_number(table))
+    /// Returns what a change of the set of tables does. Gives a new table its number.
+    fn effects_of(&self, change: TableChange<'_>) -> Vec<Effect> {
+        let made = |name: &str, metadata: &[u8]| {
+            let number = self.new_number(name);
+            [Effect::Create(name.to_owned(), number), Effect::SetMetadata(name.to_owned(), metadata.to_vec())]
+        };
+        match change {
+            TableChange::Create { name, metadata } => made(name, metadata).into(),
+            TableChange::Drop { name } => {
+                self.shared.tables.lock().0.remove(name);
+                vec![Effect::Drop(name.to_owned())]
+            }
+            TableChange::Rename { from, to } => vec![self.renamed(from, to)],
+            TableChange::Replace { name, metadata } => {
+                let [create, set] = made(name, metadata);
+                vec![Effect::Drop(name.to_owned()), create, set]
+            }
+            TableChange::SetMetadata { name, metadata } => {
+                vec![Effect::SetMetadata(name.to_owned(), metadata.to_vec())]
+            }
+        }
     }
 
     /// Begins a transaction with the default settings.
@@ -249,8 +265,10 @@ impl Driver {
     /// Begins a transaction.
     #[must_use]
     pub fn tx_with(&self, how: How) -> Txn {
-        let inner = expect_ok("begin", self.db().begin(how));
-        Txn { driver: self.clone(), inner, writes: Vec::new(), savepoints: Vec::new(), how }
+        let db = self.db();
+        let options = TxnOptions::new().isolation(how.isolation).durability(how.durability);
+        let inner = expect_ok("begin", db.begin_with(options));
+        Txn { driver: self.clone(), db, inner, writes: Vec::new(), how }
     }
 
     /// Runs `work` in a transaction and commits it. After a conflict it tries again in a new
@@ -277,8 +295,8 @@ impl Driver {
             let mut tx = self.tx_with(how);
             match work(&mut tx).and_then(|()| end(tx)) {
                 Ok(ended) => return ended,
-                Err(Fail::Retry(_)) => base::sync::sim::pause(u64::from(try_number) * 50),
-                Err(fail) => panic!("a transaction failed: {fail}"),
+                Err(e) if e.is_retryable() => base::sync::sim::pause(u64::from(try_number) * 50),
+                Err(e) => panic!("a transaction failed: {e}"),
             }
         }
         panic!("a transaction failed {TRIES} times")
@@ -289,11 +307,6 @@ impl Driver {
         expect_ok("checkpoint", self.db().checkpoint());
     }
 
-    /// Switches the doublewrite on or off. Only the engine does that.
-    pub fn set_doublewrite(&self, on: bool) {
-        expect_ok("switch the doublewrite", self.db().set_doublewrite(on));
-    }
-
     /// Makes an empty directory, durably.
     pub fn make_dir(&self, dir: &str) {
         let disk = &self.shared.disk;
@@ -301,31 +314,12 @@ impl Driver {
         made.expect("a disk that does not fail");
     }
 
-    /// Moves the redo log to another directory, unless it still leaves one. Only the engine does
-    /// that.
-    pub fn set_redo_dir(&self, dir: &str) {
-        let db = self.db();
-        if !db.redo_is_moving() {
-            expect_ok("move the log", db.set_redo_dir(Path::new(dir)));
-        }
-    }
-
-    /// Moves the doublewrite to another directory. Only the engine does that.
-    pub fn set_doublewrite_dir(&self, dir: &str) {
-        expect_ok("move the doublewrite", self.db().set_doublewrite_dir(Path::new(dir)));
-    }
-
-    /// Gives the buffer pool so many frames. Only the engine does that.
-    pub fn set_frames(&self, frames: usize) {
-        expect_ok("another size of the pool", self.db().set_frames(frames));
-    }
-
     /// Closes the database and opens it again.
     ///
     /// REQUIRES: no other thread uses it.
     pub fn reopen(&self) {
         let db = self.shared.db.lock().take().expect("open");
-        expect_ok("close", db.close());
+        expect_ok("close", engine::close(&db));
         drop(db);
         self.open_and_compare();
     }
@@ -335,7 +329,7 @@ impl Driver {
     /// REQUIRES: no other thread uses it.
     pub fn drop_and_reopen(&self) {
         let db = self.shared.db.lock().take().expect("open");
-        assert!(Arc::strong_count(&db) == 1, "another thread uses the database");
+        // If another thread had a handle, the database would stay open and the opening would fail.
         drop(db);
         self.open_and_compare();
     }
@@ -361,11 +355,6 @@ impl Driver {
         }
     }
 
-    /// Limits by how many bytes all files together may grow from now on.
-    pub fn limit_space(&self, bytes: u64) {
-        self.shared.faults.limit_space(DIR, bytes);
-    }
-
     /// Makes reads of pages that hold `marker` fail from now on.
     pub fn refuse_reads_of(&self, marker: &[u8]) {
         let (path, page) = (Path::new(DIR).join("pages"), self.shared.shape.page_bytes);
@@ -381,15 +370,10 @@ impl Driver {
         }
     }
 
-    /// Removes all injected faults.
-    pub fn heal(&self) {
-        self.shared.faults.heal();
-    }
-
     /// Returns the value of a metric.
     #[must_use]
     pub fn figure(&self, name: &str) -> u64 {
-        self.db().figure(name)
+        self.db().metrics().get(name).map_or(0, |value| value as u64)
     }
 
     /// Lets so much simulated time pass, in which background work can run.
@@ -402,7 +386,7 @@ impl Driver {
     /// REQUIRES: no other thread changes the database.
     pub fn compare(&self) {
         let expected = self.shared.history.lock().final_state().contents();
-        let found = expect_ok("read everything", read_contents(&*self.db()));
+        let found = expect_ok("read everything", read_contents(&self.db()));
         assert!(found == expected, "the run itself went wrong:\n{}", difference(&found, &expected));
     }
 
@@ -411,10 +395,10 @@ impl Driver {
     pub fn finish(self, close: bool) -> History {
         self.compare();
         let db = self.shared.db.lock().take().expect("open");
-        let problems = expect_ok("check", db.check());
+        let problems = expect_ok("check", db.check()).problems;
         assert!(problems.is_empty(), "the check found: {problems:?}");
         if close {
-            expect_ok("close", db.close());
+            expect_ok("close", engine::close(&db));
         }
         drop(db);
         std::mem::take(&mut *self.shared.history.lock())
@@ -422,26 +406,27 @@ impl Driver {
 }
 
 /// Reads all rows of all tables and the names of the prepared transactions.
-pub fn read_contents(db: &dyn Database) -> Result<Contents> {
-    let (prepared, bookmark) = (db.prepared()?, db.bookmark()?);
+pub fn read_contents(db: &Db) -> Result<Contents> {
+    let (prepared, bookmark) = (db.prepared()?, db.bookmark()?.unwrap_or_default());
     let mut contents = Contents { prepared, bookmark, ..Contents::default() };
     contents.prepared.sort();
-    let tx = db.begin(How::default())?;
+    let tx = db.begin()?;
     for name in db.table_names()? {
-        let rows = tx.scan(&name)?;
+        let table = db.open_table(&name)?;
+        let rows = all_rows(&tx, &table, Isolation::RepeatableRead)?;
         let in_order = rows.is_sorted_by(|a, b| a.0 < b.0);
         assert!(in_order, "the rows of {name} come out of order");
         if name.starts_with(NUMBERED) {
             // Other keys come from the work that follows a recovery.
             let number = |key: &Vec<u8>| Some(u64::from_be_bytes(key[..].try_into().ok()?));
             let last = rows.iter().filter_map(|(key, _)| number(key)).filter(|n| *n < 1 << 32).max();
-            let next = db.next_number(&name)?;
+            let next = table.next_value();
             assert!(
                 last.is_none_or(|last| next > last),
                 "{name}: number {last:?} is given again from {next} on"
             );
         }
-        let metadata = db.metadata(&name)?;
+        let metadata = table.metadata();
         if !metadata.is_empty() {
             contents.metadata.insert(name.clone(), metadata);
         }
@@ -456,67 +441,66 @@ impl Txn {
         self.writes.push((self.driver.number(table), key.to_vec(), value.map(<[u8]>::to_vec)));
     }
 
+    /// Opens a table.
+    pub(crate) fn table(&self, name: &str) -> Result<Table> {
+        self.db.open_table(name)
+    }
+
     /// Reads a row's value.
     pub fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get(table, key)
+        self.inner.get(&self.table(table)?, key)
     }
 
     /// Locks a row and reads its newest value.
     pub fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get_for_update(table, key)
-    }
-
-    /// Reads rows whose keys are in `keys`, and locks them.
-    pub fn lock_rows(&mut self, table: &str, keys: Range<&[u8]>, how: LockRows) -> Result<RowList> {
-        self.inner.lock_rows(table, keys, how)
+        self.inner.get_for_update(&self.table(table)?, key)
     }
 
     /// Inserts a row. Returns false if the key exists already.
     pub fn insert(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<bool> {
-        match self.inner.insert(table, key, value) {
+        match self.inner.insert(&self.table(table)?, key, value) {
             Ok(()) => {
                 self.wrote(table, key, Some(value));
                 Ok(true)
             }
-            Err(Fail::KeyExists) => Ok(false),
-            Err(fail) => Err(fail),
+            Err(Error::KeyExists) => Ok(false),
+            Err(e) => Err(e),
         }
     }
 
     /// Inserts or replaces a row.
     pub fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result {
-        self.inner.put(table, key, value)?;
+        self.inner.put(&self.table(table)?, key, value)?;
         self.wrote(table, key, Some(value));
         Ok(())
     }
 
     /// Deletes a row. Returns whether there was one.
     pub fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool> {
-        let was_there = self.inner.delete(table, key)?;
+        let was_there = self.inner.delete(&self.table(table)?, key)?;
         if was_there {
             self.wrote(table, key, None);
         }
         Ok(was_there)
     }
 
-    /// Changes several entries as one row: all or none. Returns false if an insert found its key.
-    pub fn change_row(&mut self, changes: &[EntryChange]) -> Result<bool> {
-        if self.inner.change_row(changes)?.is_some() {
+    /// Changes entries of tables as one row: all or none. Returns false if an insert found its key.
+    pub fn change_row(&mut self, changes: &[(&str, &[u8], EntryOp<'_>)]) -> Result<bool> {
+        let tables: Vec<_> = changes.iter().map(|(name, ..)| self.table(name)).collect::<Result<_>>()?;
+        let of = |(&(_, key, op), table)| EntryChange { table, key, op };
+        let entries: Vec<_> = changes.iter().zip(&tables).map(of).collect();
+        if self.inner.change_row(&entries, Some(RowLock::Shared))? != RowOutcome::Changed {
             return Ok(false);
         }
-        for change in changes {
-            let value = match &change.op {
-                EntryOp::Insert(value) | EntryOp::Put(value) => Some(&value[..]),
+        for (table, key, op) in changes {
+            let value = match op {
+                EntryOp::Insert(value) | EntryOp::Put(value) => Some(*value),
                 EntryOp::Delete => None,
+                EntryOp::Update(_) => unreachable!("it may change nothing, so its write is not known"),
             };
-            self.wrote(change.table, &change.key, value);
+            self.wrote(table, key, value);
         }
         Ok(true)
-    }
-
-    /// Says that the counter of a table is at least at this value.
-    pub fn raise_counter(&mut self, table: &str, next: u64) -> Result {
-        self.inner.raise_counter(table, next)
     }
 
     /// Runs `work` as a statement. If it returns false, undoes what it did.
@@ -532,28 +516,24 @@ impl Txn {
 
     /// Reads all rows of a table.
     pub fn scan(&self, table: &str) -> Result<RowList> {
-        self.inner.scan(table)
+        all_rows(&self.inner, &self.table(table)?, self.how.isolation)
     }
 
-    /// Sets a savepoint and returns its number.
-    pub fn savepoint(&mut self) -> usize {
-        self.savepoints.push(self.writes.len());
-        let number = self.inner.savepoint();
-        assert!(number + 1 == self.savepoints.len());
-        number
+    /// Sets a savepoint.
+    pub fn savepoint(&mut self) -> Mark {
+        Mark { savepoint: self.inner.savepoint(), writes: self.writes.len() }
     }
 
     /// Undoes all changes since a savepoint.
-    pub fn rollback_to(&mut self, savepoint: usize) -> Result {
-        self.inner.rollback_to(savepoint)?;
-        self.savepoints.truncate(savepoint + 1);
-        self.writes.truncate(self.savepoints[savepoint]);
+    pub fn rollback_to(&mut self, mark: &Mark) -> Result {
+        self.inner.rollback_to(&mark.savepoint)?;
+        self.writes.truncate(mark.writes);
         Ok(())
     }
 
     /// Commits. A conflict with another transaction is an error.
     pub fn try_commit(self) -> Result {
-        self.end(|inner| inner.commit())
+        self.end(Transaction::commit)
     }
 
     /// Commits. Panics on any error.
@@ -563,12 +543,18 @@ impl Txn {
 
     /// Commits and waits on a future. Panics on any error.
     pub fn commit_async(self) {
-        expect_ok("commit", self.end(|inner| inner.commit_async()));
+        let ended = self.end(|inner| {
+            let future = inner.commit_async()?;
+            // A thread that waits may lead a flush. A thread that polls leaves this to the log
+            // thread. Both are tried.
+            if thread_number().is_multiple_of(2) { future.wait() } else { block_on(future) }
+        });
+        expect_ok("commit", ended);
     }
 
-    pub(crate) fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
+    pub(crate) fn end(self, commit: impl FnOnce(Transaction) -> Result<Receipt>) -> Result {
         let called_at = self.driver.at();
-        let lsn = commit(self.inner)?;
+        let lsn = commit(self.inner)?.lsn;
         if !self.writes.is_empty() {
             let effect = Effect::Commit(self.writes);
             self.driver.record(effect, called_at, promise_of(self.how.durability), Some(lsn));

@@ -1,16 +1,17 @@
 //! Runs a workload in a world, then cuts the power at its disk operations and checks the state
 //! after recovery.
 
-use crate::driver::{DIR, Driver, Life, read_contents};
+use crate::driver::{Driver, Life, read_contents};
+use crate::engine;
 use crate::held::REPEATABLE;
-use crate::history::{Crash, DbState, History, difference};
-use crate::subject::{Copies, How, Shape, Subject};
+use crate::history::{Contents, Crash, DbState, Effect, History, difference};
+use crate::shape::{Copies, Shape};
 use crate::workloads::Workload;
 use base::prng::Prng;
 use base::sync::sim::{self, Failure, WorldOptions};
+use millpond::{Db, Error};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use vfs::mem::{CrashChoice, CrashWalker, MemDisk};
 
@@ -33,8 +34,6 @@ pub type ChoiceNumber = u64;
 /// What to explore, apart from the workload.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The kind of database.
-    pub subject: Arc<dyn Subject>,
     /// Decides everything: the order of threads, the script's random numbers, the cuts.
     pub seed: u64,
     /// The planted mistakes: see `base::sync::world_flags`.
@@ -146,11 +145,10 @@ impl Plan {
 
     /// Runs one life of a workload.
     fn live(&self, workload: &Workload, disk: &MemDisk, life: Life) -> Result<FinishedRun, Box<Finding>> {
-        let (subject, inside, script, shape, seed) =
-            (Arc::clone(&self.subject), disk.clone(), workload.script, workload.shape, self.seed);
+        let (inside, script, shape, seed) = (disk.clone(), workload.script, workload.shape, self.seed);
         let number = life.number;
         let world = sim::run(self.world(mix(&[seed, workload.number(), number])), move || {
-            let driver = Driver::open_on(subject, inside, shape, seed ^ number << 32, life);
+            let driver = Driver::open(inside, shape, seed ^ number << 32, life);
             let opened_at = driver.at();
             script(&driver);
             (driver.finish(seed % 2 == 0), opened_at)
@@ -274,9 +272,9 @@ impl Plan {
 
     /// Opens an image in a world and drops the database.
     fn recover(&self, shape: &Shape, image: &MemDisk, seed: u64) -> Result<(), String> {
-        let (subject, disk, shape) = (Arc::clone(&self.subject), image.clone(), *shape);
+        let (disk, shape) = (image.clone(), *shape);
         let world = sim::run(self.world(seed), move || {
-            subject.open(&disk.vfs(seed), Path::new(DIR), &shape).map(drop).map_err(|e| e.to_string())
+            engine::open(&disk.vfs(seed), &shape).map(drop).map_err(|e| e.to_string())
         });
         unless_torn(flatten(world.result), &shape)
     }
@@ -290,11 +288,9 @@ impl Plan {
         (history, at, crash): (&Arc<History>, u64, Crash),
         seed: u64,
     ) -> Result<DbState, String> {
-        let (subject, disk, history, shape) =
-            (Arc::clone(&self.subject), image.clone(), Arc::clone(history), *shape);
-        let world = sim::run(self.world(seed), move || {
-            judge_inside(&*subject, &disk, &shape, (&history, at, crash), seed)
-        });
+        let (disk, history, shape) = (image.clone(), Arc::clone(history), *shape);
+        let world =
+            sim::run(self.world(seed), move || judge_inside(&disk, &shape, (&history, at, crash), seed));
         unless_torn(flatten(world.result), &shape)
     }
 }
@@ -314,7 +310,6 @@ fn flatten<T>(result: Result<Result<T, String>, Failure>) -> Result<T, String> {
 }
 
 fn judge_inside(
-    subject: &dyn Subject,
     disk: &MemDisk,
     shape: &Shape,
     (history, at, crash): (&History, u64, Crash),
@@ -322,13 +317,13 @@ fn judge_inside(
 ) -> Result<DbState, String> {
     let said = |what: &str| {
         let what = what.to_owned();
-        move |e: crate::subject::Fail| format!("{what}: {e}")
+        move |e: Error| format!("{what}: {e}")
     };
     // The snapshots of this function must not expire.
     let shape = &Shape { history_files: 0, ..*shape };
-    let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
-    leave_repeatable(&*db).map_err(said("roll a repeatable transaction back"))?;
-    let found = read_contents(&*db).map_err(said("read everything"))?;
+    let db = engine::open(&disk.vfs(seed), shape).map_err(said("open"))?;
+    leave_repeatable(&db).map_err(said("roll a repeatable transaction back"))?;
+    let found = read_contents(&db).map_err(said("read everything"))?;
     let possible = history.possible(at, crash);
     let Some(mut state) = possible.iter().find(|state| state.contents() == found).cloned() else {
         let expected = possible.first().expect("at least one state is possible").contents();
@@ -339,13 +334,13 @@ fn judge_inside(
         ));
     };
     let shown = state.clone();
-    let check = |when: &str| checked(&*db, when);
+    let check = |when: &str| checked(&db, when);
     let mut rng = Prng::new(seed);
     // It waits for the end of replay. Without it the work below begins beside replay.
     if rng.one_in(2) {
         check("after recovery")?;
     }
-    find_torn_pages(&*db, shape).map_err(said("the first checkpoint"))?;
+    find_torn_pages(&db, shape).map_err(said("the first checkpoint"))?;
     for xid in std::mem::take(&mut state.prepared).keys() {
         // Decided at once. The comparison below checks the result.
         let commit = rng.one_in(2);
@@ -353,30 +348,30 @@ fn judge_inside(
         decided.map_err(said("decide a prepared transaction"))?;
         let prepared = possible.iter().find(|s| s.contents() == found).and_then(|s| s.prepared.get(xid));
         if let (true, Some(writes)) = (commit, prepared) {
-            state.apply(&crate::history::Effect::Commit(writes.clone()));
+            state.apply(&Effect::Commit(writes.clone()));
         }
     }
     let mut expected = state.contents();
     if !rng.one_in(3) {
-        work_on(&*db, &mut expected, &mut rng).map_err(said("work after recovery"))?;
+        work_on(&db, &mut expected, &mut rng).map_err(said("work after recovery"))?;
     }
-    let compare = |db: &dyn crate::subject::Database, when: &str| {
+    let compare = |db: &Db, when: &str| {
         let found = read_contents(db).map_err(said(when))?;
         if found == expected {
             return Ok(());
         }
         Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &expected)))
     };
-    compare(&*db, "after work that followed recovery")?;
+    compare(&db, "after work that followed recovery")?;
     if rng.one_in(4) {
-        drained(&*db)?;
+        drained(&db)?;
         check("after all background work")?;
     }
     if rng.one_in(4) {
-        db.close().map_err(said("close"))?;
+        engine::close(&db).map_err(said("close"))?;
         drop(db);
-        let db = subject.open(&disk.vfs(seed ^ 1), Path::new(DIR), shape).map_err(said("open again"))?;
-        compare(&*db, "after closing and opening again")?;
+        let db = engine::open(&disk.vfs(seed ^ 1), shape).map_err(said("open again"))?;
+        compare(&db, "after closing and opening again")?;
     } else if rng.one_in(2) {
         db.checkpoint().map_err(said("checkpoint"))?;
         check("after a checkpoint")?;
@@ -385,28 +380,28 @@ fn judge_inside(
 }
 
 /// Rolls back what its coordinator makes again, or has never heard of.
-fn leave_repeatable(db: &dyn crate::subject::Database) -> crate::subject::Result {
+fn leave_repeatable(db: &Db) -> millpond::Result {
     let prepared = db.prepared()?;
     prepared.iter().filter(|xid| xid.starts_with(REPEATABLE)).try_for_each(|xid| db.rollback_prepared(xid))
 }
 
-fn checked(db: &dyn crate::subject::Database, when: &str) -> Result<(), String> {
+fn checked(db: &Db, when: &str) -> Result<(), String> {
     match db.check() {
-        Ok(problems) if problems.is_empty() => Ok(()),
-        Ok(problems) => Err(format!("the check {when} found: {problems:?}")),
+        Ok(report) if report.is_clean() => Ok(()),
+        Ok(report) => Err(format!("the check {when} found: {:?}", report.problems)),
         Err(e) => Err(format!("the check {when}: {e}")),
     }
 }
 
 /// Finds every page that was torn without a copy: a checkpoint waits until all redo is applied.
-fn find_torn_pages(db: &dyn crate::subject::Database, shape: &Shape) -> crate::subject::Result {
+fn find_torn_pages(db: &Db, shape: &Shape) -> millpond::Result {
     if shape.doublewrite == Copies::Missing { db.checkpoint() } else { Ok(()) }
 }
 
 /// Waits until everything is reverted and purged. Then every page in use must be reachable.
-fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
+fn drained(db: &Db) -> Result<(), String> {
     for _ in 0..DRAIN_TURNS {
-        match db.unreachable() {
+        match db.check().map(|report| report.unreachable_pages) {
             Ok(Some(0)) => return Ok(()),
             Ok(Some(n)) => return Err(format!("{n} pages are unreachable after all background work")),
             Ok(None) => sim::pause(DRAIN_PAUSE_US),
@@ -417,11 +412,7 @@ fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
 }
 
 /// Does a little work of every kind, in the database and in `expected`.
-fn work_on(
-    db: &dyn crate::subject::Database,
-    expected: &mut crate::history::Contents,
-    rng: &mut Prng,
-) -> crate::subject::Result {
+fn work_on(db: &Db, expected: &mut Contents, rng: &mut Prng) -> millpond::Result {
     let tables: Vec<_> = expected.tables.keys().cloned().collect();
     let name = if tables.is_empty() || rng.one_in(4) {
         let name = "after".to_owned();
@@ -432,12 +423,12 @@ fn work_on(
         rng.pick(&tables).clone()
     };
     let rows = expected.tables.get_mut(&name).expect("it is there");
-    let mut tx = db.begin(How::default())?;
+    let mut tx = db.begin()?;
     for n in 0..rng.between(1, 12) {
         let old: Vec<_> = rows.keys().cloned().collect();
         if !old.is_empty() && rng.one_in(2) {
             let key = rng.pick(&old);
-            tx.delete(&name, key)?;
+            tx.delete(&db.open_table(&name)?, key)?;
             rows.remove(key);
         } else {
             let key = if old.is_empty() || rng.one_in(2) {
@@ -447,7 +438,7 @@ fn work_on(
             };
             let mut value = vec![0; rng.below(300) as usize];
             rng.fill(&mut value);
-            tx.put(&name, &key, &value)?;
+            tx.put(&db.open_table(&name)?, &key, &value)?;
             rows.insert(key, value);
         }
     }

@@ -6,10 +6,9 @@
 //! power failed (`docs/media.md`); then at most the last commit may be lost. A panic, a deadlock or
 //! an endless loop ends the world and is a finding.
 
-use crate::driver::DIR;
-use crate::engine::options;
+use crate::engine::{DIR, options};
 use crate::history::{Contents, difference};
-use crate::subject::{SMALL, Shape};
+use crate::shape::{SMALL, Shape};
 use base::prng::Prng;
 use base::sync::sim::{self, WorldOptions, pause};
 use millpond::{CheckReport, Db, Error, Transaction};

@@ -1,9 +1,9 @@
 //! The ends of prepared transactions: decided by name, or by the session that holds them. And
 //! commits with bookmarks.
 
-use crate::driver::{Driver, Txn, expect_ok};
+use crate::driver::{Driver, How, Txn, expect_ok};
 use crate::history::{BOOKMARK, Effect, Promise, promise_of};
-use crate::subject::{Durability, Held, How, Result};
+use millpond::{Durability, PreparedTransaction, Result};
 
 impl Driver {
     /// As [`Driver::retry`], but commits with a bookmark.
@@ -55,25 +55,24 @@ impl Txn {
 
     /// Prepares the transaction for a coordinator that can make its changes again, waits for the
     /// coordinator, and commits with a bookmark. Nothing promises that it is durable here, but what
-    /// it may have seen is. Panics on any error. Only the engine does that.
+    /// it may have seen is. Panics on any error.
     pub fn commit_repeatable(mut self, xid: &[u8], mark: &[u8], wait: impl FnOnce(&Driver)) {
         self.writes.push((BOOKMARK, Vec::new(), Some(mark.to_vec())));
         let called_at = self.driver.at();
-        let mut held = expect_ok("prepare", self.inner.prepare_repeatable(xid));
+        let mut held = expect_ok("prepare", self.inner.prepare_repeatable(xid, Durability::None));
         self.driver.alone_are_durable(called_at);
         wait(&self.driver);
         expect_ok("commit in order", held.commit_ordered_at(mark));
-        let lsn = expect_ok("commit a repeatable transaction", held.commit(Durability::None));
+        let lsn = expect_ok("commit a repeatable transaction", held.commit(Durability::None)).lsn;
         self.driver.record(Effect::Commit(self.writes), called_at, Promise::Nothing, Some(lsn));
     }
 
-    /// Prepares the transaction durably and holds it. Panics on any error. Only the engine does
-    /// that.
+    /// Prepares the transaction durably and holds it. Panics on any error.
     pub fn hold(self, xid: &[u8]) -> HeldTxn {
         let called_at = self.driver.at();
-        let inner = expect_ok("prepare", self.inner.prepare_held(xid));
+        let inner = expect_ok("prepare", self.inner.prepare_held(xid, Durability::Sync));
         self.driver.record(Effect::Prepare(xid.to_vec(), self.writes), called_at, Promise::Durable, None);
-        HeldTxn::new(self.driver, inner, xid)
+        HeldTxn { driver: self.driver, inner, xid: xid.to_vec(), ordered_at: None }
     }
 }
 
@@ -84,17 +83,13 @@ pub const REPEATABLE: &[u8] = b"repeatable ";
 /// knows its name can decide it.
 pub struct HeldTxn {
     driver: Driver,
-    inner: Box<dyn Held>,
+    inner: PreparedTransaction,
     xid: Vec<u8>,
     /// When it was committed without waiting.
     ordered_at: Option<u64>,
 }
 
 impl HeldTxn {
-    pub(crate) fn new(driver: Driver, inner: Box<dyn Held>, xid: &[u8]) -> HeldTxn {
-        HeldTxn { driver, inner, xid: xid.to_vec(), ordered_at: None }
-    }
-
     /// Commits without waiting. Panics on any error.
     ///
     /// REQUIRES: [`HeldTxn::commit`] follows, which is when its place in the order is known.
@@ -106,7 +101,7 @@ impl HeldTxn {
     /// Commits, if that is not done. Panics on any error.
     pub fn commit(self, durability: Durability) {
         let called_at = self.ordered_at.unwrap_or_else(|| self.driver.at());
-        let lsn = expect_ok("commit a held transaction", self.inner.commit(durability));
+        let lsn = expect_ok("commit a held transaction", self.inner.commit(durability)).lsn;
         let effect = Effect::CommitPrepared(self.xid);
         self.driver.record(effect, called_at, promise_of(durability), Some(lsn));
     }
@@ -114,7 +109,7 @@ impl HeldTxn {
     /// Rolls back. Panics on any error.
     pub fn rollback(self) {
         let called_at = self.driver.at();
-        expect_ok("roll a held transaction back", self.inner.rollback());
+        expect_ok("roll a held transaction back", self.inner.rollback(Durability::Sync));
         self.driver.record(Effect::RollbackPrepared(self.xid), called_at, Promise::Durable, None);
     }
 }

@@ -2,7 +2,7 @@
 //! each was requested and acknowledged, counted in disk operations. From this follows which states
 //! a power cut may leave.
 
-use crate::subject::{Durability, TableChange};
+use millpond::Durability;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -27,8 +27,10 @@ pub enum Effect {
     Drop(String),
     /// A table gets another name.
     Rename(String, String),
-    /// Changes of the set of tables, each with the number of the new table, if it makes one.
-    ChangeTables(Vec<(TableChange, u64)>),
+    /// A table gets other metadata.
+    SetMetadata(String, Vec<u8>),
+    /// Changes of the set of tables: all or none.
+    ChangeTables(Vec<Effect>),
     /// A transaction is prepared.
     Prepare(Vec<u8>, Vec<RowWrite>),
     /// A prepared transaction is committed.
@@ -146,9 +148,12 @@ impl DbState {
                     self.tables.insert(to.clone(), number);
                 }
             }
-            Effect::ChangeTables(changes) => {
-                changes.iter().for_each(|(change, number)| self.change_table(change, *number));
+            Effect::SetMetadata(name, metadata) => {
+                if let Some(number) = self.tables.get(name) {
+                    self.metadata.insert(*number, metadata.clone());
+                }
             }
+            Effect::ChangeTables(changes) => changes.iter().for_each(|change| self.apply(change)),
             Effect::Prepare(xid, writes) => drop(self.prepared.insert(xid.clone(), writes.clone())),
             Effect::CommitPrepared(xid) => {
                 if let Some(writes) = self.prepared.remove(xid) {
@@ -157,28 +162,6 @@ impl DbState {
             }
             Effect::RollbackPrepared(xid) => drop(self.prepared.remove(xid)),
         }
-    }
-
-    fn change_table(&mut self, change: &TableChange, number: u64) {
-        match change {
-            TableChange::Create(name, metadata) => self.create(name, number, metadata),
-            TableChange::Drop(name) => self.apply(&Effect::Drop(name.clone())),
-            TableChange::Rename(from, to) => self.apply(&Effect::Rename(from.clone(), to.clone())),
-            TableChange::Replace(name, metadata) => {
-                self.apply(&Effect::Drop(name.clone()));
-                self.create(name, number, metadata);
-            }
-            TableChange::SetMetadata(name, metadata) => {
-                if let Some(number) = self.tables.get(name) {
-                    self.metadata.insert(*number, metadata.clone());
-                }
-            }
-        }
-    }
-
-    fn create(&mut self, name: &str, number: u64, metadata: &[u8]) {
-        self.tables.insert(name.to_owned(), number);
-        self.metadata.insert(number, metadata.to_vec());
     }
 
     /// Returns what a reader finds in this state.

@@ -22,7 +22,6 @@ pub mod flips;
 pub mod held;
 pub mod history;
 pub mod jobs;
-pub mod subject;
-pub mod toy;
+pub mod shape;
 pub mod waits;
 pub mod workloads;

@@ -5,17 +5,13 @@ use base::sync::atomic::Ordering;
 use clap::{Parser, ValueEnum};
 use millpond::planted::Bug;
 use sim::budget::{Budget, Summary};
-use sim::engine::Engine;
 use sim::explore::Plan;
 use sim::flips::{ByteRange, Ending, Outcome, SmallDatabase};
 use sim::jobs;
-use sim::subject::Subject;
-use sim::toy::{Flaw, Toy};
 use sim::workloads::{self, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
@@ -75,9 +71,6 @@ struct Args {
     /// The byte to damage
     #[arg(long, value_name = "N")]
     at: Option<u64>,
-    /// `toy`: the reference database instead of the engine
-    #[arg(long, value_name = "NAME", value_parser = ["toy"])]
-    subject: Option<String>,
     /// The share of the work that this process does, of `--jobs` shares
     #[arg(long, hide = true)]
     share: Option<u64>,
@@ -109,10 +102,6 @@ fn ending(name: &str) -> Result<Ending, String> {
 }
 
 impl Args {
-    fn subject(&self) -> Arc<dyn Subject> {
-        if self.subject.is_some() { Arc::new(Toy(Flaw::None)) } else { Arc::new(Engine) }
-    }
-
     fn jobs(&self) -> u64 {
         self.jobs.max(1)
     }
@@ -149,7 +138,7 @@ fn misuse(what: &str) -> ExitCode {
 }
 
 fn plan(args: &Args) -> Plan {
-    Plan { subject: args.subject(), seed: args.seed, flags: 0, backtrace: false }
+    Plan { seed: args.seed, flags: 0, backtrace: false }
 }
 
 /// What this process explores: the share that its parent gave it, else everything.

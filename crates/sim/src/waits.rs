@@ -13,7 +13,7 @@
 //! `docs/locking.md` lists the waits.
 
 use crate::engine::{block_on, options};
-use crate::subject::{SMALL, Shape};
+use crate::shape::{SMALL, Shape};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::sim::{pause, simulated_us};

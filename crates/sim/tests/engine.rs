@@ -3,15 +3,13 @@
 
 use millpond::planted::Bug;
 use sim::budget::{Budget, Summary, explore};
-use sim::engine::Engine;
 use sim::explore::Plan;
 use sim::workloads::{ALL, Workload, find};
-use std::sync::Arc;
 use std::time::Duration;
 
 fn explore_with(flags: u128, only: Option<&'static Workload>, parts: u64) -> Summary {
     explore(&Budget {
-        plan: Plan { subject: Arc::new(Engine), seed: 1, flags, backtrace: false },
+        plan: Plan { seed: 1, flags, backtrace: false },
         only,
         // The number of parts ends it, so the test does not depend on the clock.
         time: Duration::MAX,
@@ -81,7 +79,7 @@ fn a_checkpoint_that_frees_the_space_which_opening_needs_is_found() {
 fn closing_on_a_full_disk_finds_space_for_what_purge_has_left() {
     for seed in [1000, 2000] {
         let done = explore(&Budget {
-            plan: Plan { subject: Arc::new(Engine), seed, flags: 0, backtrace: false },
+            plan: Plan { seed, flags: 0, backtrace: false },
             only: find("full-disk"),
             time: Duration::MAX,
             threads: 2,

@@ -1,6 +1,6 @@
 //! Fault injection: a disk that fails on purpose. The n-th operation of a kind can fail, once or
 //! for ever. The device can be full. A failed sync can lose the writes that it should have made
-//! durable. A write can be torn. All other operations go to the disk below.
+//! durable, or a sync can lie. A write can be torn. All other operations go to the disk below.
 
 use crate::{Create, DirIdentity, Disk, File, OpenMode};
 use base::sync::Mutex;
@@ -47,6 +47,8 @@ pub enum Fault {
     /// they mark pages clean when the write-back fails. A later sync succeeds, but the writes stay
     /// lost.
     Dropped,
+    /// A sync that returns as if all was well, and has synced nothing. Some devices do that.
+    Lied,
 }
 
 /// A rule: the operation of this kind with this number fails.
@@ -297,7 +299,7 @@ impl FaultDisk {
         match self.count_operation(kind, path, 0) {
             None => Ok(()),
             Some(Fault::Refused(kind)) => Err(failure(kind)),
-            Some(Fault::Torn | Fault::Dropped) => Err(failure(ErrorKind::Other)),
+            Some(Fault::Torn | Fault::Dropped | Fault::Lied) => Err(failure(ErrorKind::Other)),
         }
     }
 
@@ -445,7 +447,7 @@ impl File for FaultFile {
                 return Err(failure(ErrorKind::WriteZero));
             }
             Some(Fault::Refused(kind)) => return Err(failure(kind)),
-            Some(Fault::Dropped) => return Err(failure(ErrorKind::Other)),
+            Some(Fault::Dropped | Fault::Lied) => return Err(failure(ErrorKind::Other)),
         }
         let growth = (offset + bytes.len() as u64).saturating_sub(self.file.len()?);
         let missing = growth - self.disk.take_space(&self.path(), growth);
@@ -472,6 +474,7 @@ impl File for FaultFile {
                 self.lose_unsynced()?;
                 Err(failure(ErrorKind::Other))
             }
+            Some(Fault::Lied) => Ok(()),
             Some(Fault::Refused(kind)) => Err(failure(kind)),
             Some(Fault::Torn) => Err(failure(ErrorKind::Other)),
         }

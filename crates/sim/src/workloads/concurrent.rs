@@ -2,9 +2,9 @@
 //! prepared transactions, large rollbacks and purge.
 
 use super::{fill, key, value};
-use crate::driver::{Driver, Txn};
-use crate::subject::{Durability, Fail, How, Isolation, Result};
+use crate::driver::{Driver, How, Txn};
 use base::sync::sim::pause;
+use millpond::{Durability, Isolation, Result};
 
 const FREE: &str = "there is no conflict";
 const COMMITTED: How = How { isolation: Isolation::ReadCommitted, durability: Durability::Sync };
@@ -43,7 +43,7 @@ pub(super) fn victims(d: &Driver) {
                     tx.put("t", &key(k), &value(&mut own, 20, if long { 9_000 } else { 300 }))?;
                     pause(own.below(150));
                     match own.below(5) {
-                        0 => tx.rollback_to(mark)?,
+                        0 => tx.rollback_to(&mark)?,
                         1 => drop(tx.delete("t", &key(k))?),
                         _ => insert(tx, &key(100 + id * 100 + n * 10 + step as u64), b"beside")?,
                     }
@@ -100,8 +100,8 @@ pub(super) fn prepared(d: &Driver) {
                 };
                 match outcome {
                     Ok(()) => {}
-                    Err(Fail::Retry(_)) => break,
-                    Err(fail) => panic!("a transaction failed: {fail}"),
+                    Err(e) if e.is_retryable() => break,
+                    Err(e) => panic!("a transaction failed: {e}"),
                 }
                 pause(rng.below(200));
             }

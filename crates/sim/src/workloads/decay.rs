@@ -1,12 +1,11 @@
 //! Silent corruption of pages: makes further databases with many checkpoints, damages one page, and
 //! opens them again.
 
-use super::stands_in;
-use crate::driver::{DIR, Driver};
-use crate::engine::options;
+use crate::driver::Driver;
+use crate::engine::{DIR, options};
 use crate::flips::contents_of;
 use crate::history::{Contents, difference};
-use crate::subject::{SMALL, Shape};
+use crate::shape::{SMALL, Shape};
 use base::codec::fixed::{get_u32, get_u64};
 use base::prng::Prng;
 use base::sync::sim::pause;
@@ -264,9 +263,6 @@ impl OldDatabase {
 /// A page is damaged after many checkpoints. The damage is named, or nothing changes, also at the
 /// second opening.
 pub(super) fn decayed(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     let mut rng = d.rng(1);
     let old = OldDatabase::make(&mut rng);
     for _ in 0..TRIES {

@@ -1,8 +1,8 @@
 //! Transactions that their sessions prepare and hold, as a server with a binary log has them.
 
-use super::{fill, key, stands_in, value};
-use crate::driver::Driver;
-use crate::subject::{Durability, How, Isolation};
+use super::{fill, key, value};
+use crate::driver::{Driver, How};
+use millpond::{Durability, Isolation};
 
 const COMMITTED: How = How { isolation: Isolation::ReadCommitted, durability: Durability::Sync };
 const ROWS: u64 = 5;
@@ -11,9 +11,6 @@ const ROWS: u64 = 5;
 /// commits rows of its own, so that the log is synced between. Log segments are small, and
 /// checkpoints come while transactions are held.
 pub(super) fn beside(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 4 * ROWS, 200);
     d.threads(4, |d, id| {
@@ -62,9 +59,6 @@ pub(super) fn beside(d: &Driver) {
 /// Transactions are held when the process ends, one of them after its commit. The next process
 /// decides the others by their names.
 pub(super) fn reopen(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 10, 100);
     let mut rng = d.rng(1);

@@ -1,9 +1,10 @@
 //! Little memory for history: undo is spilled to files and read back from there.
 
 use super::{fill, key, value};
-use crate::driver::{Driver, Txn};
-use crate::subject::{Durability, Fail, How, RowList};
+use crate::driver::{Driver, How, Txn};
+use crate::engine::RowList;
 use base::prng::Prng;
+use millpond::{Durability, Error};
 
 const FREE: &str = "there is no conflict";
 
@@ -40,7 +41,7 @@ pub(super) fn spilled(d: &Driver) {
         }
         d.idle(60_000);
         if round != 1 {
-            long.rollback_to(mark).expect(FREE);
+            long.rollback_to(&mark).expect(FREE);
         }
         if round > 0 {
             d.checkpoint();
@@ -61,8 +62,8 @@ fn sees(reader: &Txn, table: &str, before: &RowList, may_be_too_old: bool) -> bo
             assert!(rows == *before, "the snapshot has changed");
             true
         }
-        Err(Fail::TooOld) if may_be_too_old => false,
-        Err(fail) => panic!("{fail}"),
+        Err(Error::SnapshotTooOld) if may_be_too_old => false,
+        Err(e) => panic!("{e}"),
     }
 }
 
@@ -70,8 +71,8 @@ fn sees(reader: &Txn, table: &str, before: &RowList, may_be_too_old: bool) -> bo
 fn first(reader: &Txn, table: &str, may_be_too_old: bool) -> Option<RowList> {
     match reader.scan(table) {
         Ok(rows) => Some(rows),
-        Err(Fail::TooOld) if may_be_too_old => None,
-        Err(fail) => panic!("{fail}"),
+        Err(Error::SnapshotTooOld) if may_be_too_old => None,
+        Err(e) => panic!("{e}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{fill, key, value};
 use crate::driver::Driver;
-use crate::subject::RowList;
+use crate::engine::RowList;
 
 const FREE: &str = "there is no conflict";
 

@@ -22,8 +22,8 @@ mod waiters;
 mod waits;
 
 use crate::driver::Driver;
-use crate::subject::{Copies, SMALL, Shape};
-use rows::{fill, key, stands_in, value};
+use crate::shape::{Copies, SMALL, Shape};
+use rows::{fill, key, value};
 
 /// A script and the database it runs on.
 #[derive(Clone, Copy)]

@@ -16,18 +16,6 @@ pub(super) fn value(rng: &mut Prng, lo: u64, hi: u64) -> Vec<u8> {
     value
 }
 
-/// Returns whether the database is not the engine. A script that needs the engine's files, metrics
-/// or faults calls this first and ends if it returns true: the toy has none of these, so this
-/// function has done a little work instead of the script.
-pub(super) fn stands_in(driver: &Driver) -> bool {
-    let stands_in = !driver.is_engine();
-    if stands_in {
-        driver.create("t");
-        fill(driver, "t", 400, 100);
-    }
-    stands_in
-}
-
 pub(super) fn fill(driver: &Driver, table: &str, rows: u64, bytes: u64) {
     let mut rng = driver.rng(rows ^ bytes);
     let mut n = 0;

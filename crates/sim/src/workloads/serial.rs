@@ -1,13 +1,12 @@
 //! Serializable transactions: what a transaction has read must still be true when it commits.
 
 use super::key;
-use crate::driver::{Driver, Txn};
-use crate::subject::{How, Isolation, Result};
+use crate::driver::{Driver, How, Txn};
 use base::sync::sim::pause;
+use millpond::{Durability, Isolation, Result};
 
 const FREE: &str = "there is no conflict";
-const SERIALIZABLE: How =
-    How { isolation: Isolation::Serializable, durability: crate::subject::Durability::Sync };
+const SERIALIZABLE: How = How { isolation: Isolation::Serializable, durability: Durability::Sync };
 
 /// Inserts a row for `n` if a scan finds none. Returns whether it did. There may be at most one
 /// such row.

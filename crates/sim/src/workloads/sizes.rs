@@ -1,9 +1,12 @@
 //! Settings that change while the database is used: the size of the pool, the doublewrite, and the
 //! directories of log and doublewrite.
 
-use super::{fill, key, stands_in, value};
-use crate::driver::Driver;
-use crate::subject::{How, Isolation};
+use super::{fill, key, value};
+use crate::driver::{Driver, How};
+use millpond::sim::set_frames;
+use millpond::{Doublewrite, Isolation};
+
+const ALLOWED: &str = "the setting can change at any time";
 
 /// Changes rows of its own, some of them longer than a page.
 fn write(d: &Driver, id: u64, turns: u64) {
@@ -41,16 +44,13 @@ fn beside_writers(d: &Driver, turns: u64, change: impl Fn(&Driver) + Send + Sync
 
 /// Three threads write, one reads everything now and then, one changes the size of the pool.
 pub(super) fn pool(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 60, 600);
     d.threads(5, |d, id| match id {
         0 => {
             let mut rng = d.rng(id);
             for _ in 0..10 {
-                d.set_frames(rng.between(24, 200) as usize);
+                set_frames(&d.db(), rng.between(24, 200) as usize).expect(ALLOWED);
                 d.idle(rng.below(3_000));
             }
         }
@@ -70,27 +70,21 @@ pub(super) fn pool(d: &Driver) {
 /// Twelve threads make pages in a pool of 96 frames, as its frame holders if need be, when it
 /// shrinks to fewer frames than they can keep.
 pub(super) fn tiny_pool(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
-    d.set_frames(96);
+    set_frames(&d.db(), 96).expect(ALLOWED);
     d.threads(13, |d, id| {
         if id > 0 {
             return write(d, id, 3);
         }
         for frames in [16, 96, 17] {
             d.idle(1_000);
-            d.set_frames(frames);
+            set_frames(&d.db(), frames).expect(ALLOWED);
         }
     });
 }
 
 /// Rows and long values in more pages than frames, and checkpoints.
 pub(super) fn off(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 120, 700);
     d.threads(3, |d, id| {
@@ -106,15 +100,13 @@ pub(super) fn off(d: &Driver) {
 
 /// The same while another thread switches the doublewrite. The database is opened with it off.
 pub(super) fn switched(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 120, 700);
     beside_writers(d, 7, |d| {
         let mut rng = d.rng(0);
         for n in 0..6 {
-            d.set_doublewrite(n % 2 == 0);
+            let wanted = if n % 2 == 0 { Doublewrite::On } else { Doublewrite::UnsafeOff };
+            d.db().set_doublewrite(wanted).expect(ALLOWED);
             d.idle(rng.below(6_000));
         }
     });
@@ -126,18 +118,18 @@ const AREAS: [&str; 2] = ["/areas", "/db/doublewrite"];
 
 /// Two threads write while another one moves the log and the doublewrite.
 pub(super) fn moved(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     ["/one", "/two", "/areas"].into_iter().for_each(|dir| d.make_dir(dir));
     d.create("t");
     fill(d, "t", 60, 600);
     beside_writers(d, 12, |d| {
         let mut rng = d.rng(0);
         for n in 0..6 {
-            d.set_redo_dir(REDO[n % 3]);
+            let db = d.db();
+            if db.redo_dir_before().is_none() {
+                db.set_redo_dir(REDO[n % 3]).expect(ALLOWED);
+            }
             d.idle(rng.below(4_000));
-            d.set_doublewrite_dir(AREAS[n % 2]);
+            d.db().set_doublewrite_dir(AREAS[n % 2]).expect(ALLOWED);
             d.idle(rng.below(4_000));
         }
     });

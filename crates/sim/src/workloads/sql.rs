@@ -1,38 +1,26 @@
 //! What an SQL engine needs: rows with index entries, statements that are undone, numbered rows,
 //! sets of tables that change together.
 
-use super::{fill, key, stands_in, value};
-use crate::driver::{Driver, Txn};
-use crate::subject::{Durability, EntryChange, EntryOp, How, Isolation, Result, TableChange};
-
-fn entry(table: &'static str, key: Vec<u8>, op: EntryOp) -> EntryChange {
-    EntryChange { table, key, op }
-}
+use super::{fill, key, value};
+use crate::driver::{Driver, How, Txn};
+use millpond::{CounterStep, Durability, EntryOp, Isolation, Result, TableChange};
 
 /// Inserts a row and its entry in a unique index. Returns false if one of them exists.
 fn insert(tx: &mut Txn, id: u64, unique: u64, value: &[u8]) -> Result<bool> {
-    let id = id.to_be_bytes().to_vec();
-    let row = [&unique.to_be_bytes()[..], value].concat();
-    tx.change_row(&[
-        entry("rows", id.clone(), EntryOp::Insert(row)),
-        entry("unique", unique.to_be_bytes().to_vec(), EntryOp::Insert(id)),
-    ])
+    let (id, unique) = (id.to_be_bytes(), unique.to_be_bytes());
+    let row = [&unique[..], value].concat();
+    tx.change_row(&[("rows", &id, EntryOp::Insert(&row)), ("unique", &unique, EntryOp::Insert(&id))])
 }
 
 /// Deletes a row and its index entry, or moves it to another place of the index.
 fn change(tx: &mut Txn, id: u64, unique: Option<u64>, value: &[u8]) -> Result<bool> {
-    let id = id.to_be_bytes().to_vec();
+    let id = id.to_be_bytes();
     let Some(old) = tx.get_for_update("rows", &id)? else { return Ok(true) };
-    let mut changes = vec![entry("unique", old[..8].to_vec(), EntryOp::Delete)];
-    match unique {
-        None => changes.push(entry("rows", id, EntryOp::Delete)),
-        Some(unique) => {
-            let unique = unique.to_be_bytes();
-            changes.push(entry("rows", id.clone(), EntryOp::Put([&unique[..], value].concat())));
-            changes.push(entry("unique", unique.to_vec(), EntryOp::Insert(id)));
-        }
-    }
-    tx.change_row(&changes)
+    let gone = ("unique", &old[..8], EntryOp::Delete);
+    let Some(unique) = unique else { return tx.change_row(&[gone, ("rows", &id, EntryOp::Delete)]) };
+    let unique = unique.to_be_bytes();
+    let row = [&unique[..], value].concat();
+    tx.change_row(&[gone, ("rows", &id, EntryOp::Put(&row)), ("unique", &unique, EntryOp::Insert(&id))])
 }
 
 /// Every entry of the index leads to its row and back.
@@ -46,9 +34,6 @@ fn compare_index(d: &Driver) {
 }
 
 pub(super) fn index_rows(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("rows");
     d.create("unique");
     d.threads(3, |d, id| {
@@ -77,11 +62,14 @@ pub(super) fn index_rows(d: &Driver) {
     compare_index(d);
 }
 
+fn take_number(d: &Driver, table: &str) -> u64 {
+    let table = d.db().open_table(table).expect("it is there");
+    let step = CounterStep { offset: 1, increment: 1, count: 1, max: u64::MAX };
+    table.take_values(step).expect("numbers do not end").first
+}
+
 /// Rows get their keys from the counter of their table. No crash may make it give a number again.
 pub(super) fn numbered(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("numbered");
     d.create("numbered too");
     d.create("t");
@@ -92,8 +80,9 @@ pub(super) fn numbered(d: &Driver) {
             let durability = if id == 2 { Durability::None } else { Durability::Sync };
             let mut tx = d.tx_with(How { durability, ..How::default() });
             for _ in 0..rng.between(1, 3) {
-                let number = d.take_number(table);
-                tx.raise_counter(table, number + 1).expect("there is room");
+                let number = take_number(d, table);
+                let counter = tx.table(table).expect("it is there");
+                tx.inner.raise_counter(&counter, number + 1).expect("there is room");
                 let row = value(&mut rng, 10, 100);
                 assert!(
                     tx.insert(table, &number.to_be_bytes(), &row).expect("no conflict"),
@@ -118,34 +107,32 @@ pub(super) fn numbered(d: &Driver) {
 
 /// Sets of tables that change together, with metadata that stands in overflow pages.
 pub(super) fn table_sets(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     let mut rng = d.rng(1);
-    let name = |name: &str| name.to_owned();
+    let long = value(&mut rng, 3_000, 6_000);
     d.change_tables(&[
-        TableChange::Create(name("a"), b"A".to_vec()),
-        TableChange::Create(name("b"), value(&mut rng, 3_000, 6_000)),
+        TableChange::Create { name: "a", metadata: b"A" },
+        TableChange::Create { name: "b", metadata: &long },
     ]);
     for table in ["a", "b"] {
         fill(d, table, 4, 200);
     }
     d.change_tables(&[
-        TableChange::Rename(name("a"), name("x")),
-        TableChange::Rename(name("b"), name("a")),
-        TableChange::Rename(name("x"), name("b")),
-        TableChange::SetMetadata(name("a"), b"was b".to_vec()),
+        TableChange::Rename { from: "a", to: "x" },
+        TableChange::Rename { from: "b", to: "a" },
+        TableChange::Rename { from: "x", to: "b" },
+        TableChange::SetMetadata { name: "a", metadata: b"was b" },
     ]);
     d.checkpoint();
+    let long = value(&mut rng, 100, 9_000);
     d.change_tables(&[
-        TableChange::Replace(name("a"), value(&mut rng, 100, 9_000)),
-        TableChange::Create(name("c"), Vec::new()),
-        TableChange::Drop(name("b")),
+        TableChange::Replace { name: "a", metadata: &long },
+        TableChange::Create { name: "c", metadata: b"" },
+        TableChange::Drop { name: "b" },
     ]);
     let mut tx = d.tx();
     tx.put("a", &key(1), &value(&mut rng, 10, 50)).expect("no conflict");
     tx.put("c", &key(1), &value(&mut rng, 10, 50)).expect("no conflict");
     tx.commit();
-    d.change_tables(&[TableChange::Drop(name("c")), TableChange::Rename(name("a"), name("c"))]);
+    d.change_tables(&[TableChange::Drop { name: "c" }, TableChange::Rename { from: "a", to: "c" }]);
     d.idle(100_000);
 }

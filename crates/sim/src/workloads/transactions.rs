@@ -1,8 +1,8 @@
 //! Transactions of one thread: long ones, rollbacks, prepared ones, every durability.
 
 use super::{fill, key, value};
-use crate::driver::Driver;
-use crate::subject::{Durability, How};
+use crate::driver::{Driver, How};
+use millpond::Durability;
 
 const FREE: &str = "there is no conflict";
 
@@ -20,13 +20,13 @@ pub(super) fn savepoints(d: &Driver) {
             tx.put("t", &key(rng.below(20)), &value(&mut rng, 10, 300)).expect(FREE);
         }
         if round % 2 == 0 {
-            tx.rollback_to(inner).expect(FREE);
+            tx.rollback_to(&inner).expect(FREE);
             tx.insert("t", &key(20 + rng.below(10)), &value(&mut rng, 10, 10)).expect(FREE);
         }
         if round % 3 == 0 {
-            tx.rollback_to(outer).expect(FREE);
+            tx.rollback_to(&outer).expect(FREE);
             tx.put("t", &key(rng.below(20)), &value(&mut rng, 10, 6_000)).expect(FREE);
-            tx.rollback_to(outer).expect(FREE);
+            tx.rollback_to(&outer).expect(FREE);
         }
         if round == 4 {
             tx.rollback();

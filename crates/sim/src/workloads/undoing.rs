@@ -1,15 +1,13 @@
 //! Rollback and purge on a full disk, in a full log, and at an unreadable page.
 
-use super::{fill, key, stands_in, value};
+use super::{fill, key, value};
 use crate::driver::Driver;
+use crate::engine::DIR;
 
 const FREE: &str = "there is no conflict";
 
 /// Rows are made short and other rows take the space, so the rollback finds none.
 pub(super) fn full_disk(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 40, 900);
     let mut rng = d.rng(1);
@@ -23,7 +21,7 @@ pub(super) fn full_disk(d: &Driver) {
     for n in 0..40 {
         tx.put("t", &key(n), b"short").expect(FREE);
     }
-    d.limit_space(rng.below(2) * 4096);
+    d.faults().limit_space(DIR, rng.below(2) * 4096);
     let mut others = d.tx();
     for n in 0..2_000 {
         let between = [&key(n % 40)[..], &n.to_be_bytes()].concat();
@@ -32,7 +30,7 @@ pub(super) fn full_disk(d: &Driver) {
         }
     }
     others.commit();
-    match tx.rollback_to(before) {
+    match tx.rollback_to(&before) {
         Ok(()) => {
             tx.put("t", &key(900), b"again").expect("there is room for less");
             tx.rollback();
@@ -42,16 +40,13 @@ pub(super) fn full_disk(d: &Driver) {
             assert!(tx.try_commit().is_err(), "a transaction that is half undone commits");
         }
     }
-    d.heal();
+    d.faults().heal();
     d.idle(2_000_000);
 }
 
 /// The undo of a transaction is longer than the log, and the disk has no space for more undo or
 /// log.
 pub(super) fn full_log(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     d.create("t");
     fill(d, "t", 300, 900);
     d.checkpoint();
@@ -64,11 +59,11 @@ pub(super) fn full_log(d: &Driver) {
         }
     }
     tx.put("t", &key(0), &value(&mut rng, 500, 900)).expect(FREE);
-    d.limit_space(0);
+    d.faults().limit_space(DIR, 0);
     tx.rollback();
     d.idle(200_000);
     assert!(d.figure("poisoned") == 0, "a rollback stopped the database");
-    d.heal();
+    d.faults().heal();
     d.idle(2_000_000);
 }
 
@@ -76,9 +71,6 @@ pub(super) fn full_log(d: &Driver) {
 /// purged. The deletes are refused, and the reader goes on. Once the snapshot is gone every row can
 /// be deleted, and all the space comes back.
 pub(super) fn full_snapshot(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     const ROWS: u64 = 160;
     d.create("t");
     d.create("spare");
@@ -132,9 +124,6 @@ pub(super) fn full_snapshot(d: &Driver) {
 
 /// One leaf cannot be read while the rows of others are purged and reverted.
 pub(super) fn unreadable(d: &Driver) {
-    if stands_in(d) {
-        return;
-    }
     let marker = b"k00000-here-it-is";
     for table in ["others", "bad", "good"] {
         d.create(table);
@@ -176,6 +165,6 @@ pub(super) fn unreadable(d: &Driver) {
     d.idle(400_000);
     let (waiting, aside) = (d.figure("history_transactions"), d.figure("transactions_set_aside"));
     assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are quarantined");
-    d.heal();
+    d.faults().heal();
     d.idle(3_000_000);
 }

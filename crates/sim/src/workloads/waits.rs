@@ -8,9 +8,7 @@ use crate::waits::{TROUBLES, Trouble, run_sessions};
 fn beside(d: &Driver, run: impl FnOnce(u64)) {
     d.create("t");
     fill(d, "t", 400, 100);
-    if d.is_engine() {
-        run(d.rng(3).next_u64());
-    }
+    run(d.rng(3).next_u64());
 }
 
 pub(super) fn neighbour_fails(d: &Driver) {

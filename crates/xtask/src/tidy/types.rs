@@ -32,7 +32,7 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/millpond/src/options.rs", "Options", 18, "an option each"),
     ("crates/millpond/src/options.rs", "Tuning", 15, "an option each"),
     ("crates/pace/src/governor.rs", "CleanerSample", 13, "a figure each"),
-    ("crates/sim/src/main.rs", "Args", 14, "a flag each"),
+    ("crates/sim/src/main.rs", "Args", 13, "a flag each"),
     ("crates/vfs/src/fault.rs", "FaultState", 13, "a list for each kind of fault"),
 ];
 

@@ -33,11 +33,10 @@ pub enum Anomaly {
 /// Returns whether an isolation level allows an anomaly.
 #[must_use]
 pub fn allows(isolation: Isolation, anomaly: Anomaly) -> bool {
-    use Anomaly::{G2, GSingle, Lost, Rule, Stale};
-    match isolation {
-        Isolation::ReadCommitted => matches!(anomaly, Lost | GSingle | G2 | Rule | Stale),
-        Isolation::RepeatableRead => matches!(anomaly, G2 | Rule | Stale),
-        _ => false,
+    match anomaly {
+        Anomaly::Internal | Anomaly::G1a | Anomaly::G1b | Anomaly::G1c => false,
+        Anomaly::Lost | Anomaly::GSingle => !isolation.repeats_reads(),
+        Anomaly::G2 | Anomaly::Rule | Anomaly::Stale => !isolation.is_serial(),
     }
 }
 

@@ -46,10 +46,12 @@ pub fn ask(history: &History, isolation: Isolation) -> Result<Vec<String>, Strin
         Some(_) => (Workload::ListAppend, None),
         None => (Workload::RwRegister, Some(order)),
     };
-    let model = match isolation {
-        Isolation::ReadCommitted => "read-committed",
-        Isolation::RepeatableRead => "strong-snapshot-isolation",
-        _ => "strict-serializable",
+    let model = if isolation.is_serial() {
+        "strict-serializable"
+    } else if isolation.takes_one_snapshot() {
+        "strong-snapshot-isolation"
+    } else {
+        "read-committed"
     };
     let timeout = Duration::from_secs(60);
     let opts = Opts { models: vec![model.into()], transaction_order, timeout, ..Opts::default() };

@@ -61,7 +61,7 @@ fn serializable_shows_nothing() {
 
 #[test]
 fn power_cuts_lose_no_acknowledged_commit() {
-    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+    for &isolation in Isolation::ALL.iter().filter(|level| level.repeats_reads()) {
         let (history, _) =
             judged(&Plan { transactions: 9000, cuts: true, ..plan(Workload::Append, isolation) });
         assert!(history.cuts == 3 && elle::ask(&history, isolation) == Ok(Vec::new()));

@@ -127,12 +127,9 @@ impl Client<'_> {
     }
 
     fn begin(&mut self) -> millpond::Result<Transaction> {
-        let level = *self.rng.pick(&[
-            Isolation::ReadCommitted,
-            Isolation::RepeatableRead,
-            Isolation::RepeatableRead,
-            Isolation::Serializable,
-        ]);
+        // The default level is drawn twice as often as each other one.
+        let drawn = self.rng.below(Isolation::ALL.len() as u64 + 1) as usize;
+        let level = Isolation::ALL.get(drawn).copied().unwrap_or_default();
         self.life.db.begin_with(TxnOptions::new().isolation(level))
     }
 

@@ -100,6 +100,75 @@ impl Isolation {
     /// ```
     pub const ALL: &'static [Isolation] =
         &[Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+
+    /// Returns the level's name, as in command lines.
+    ///
+    /// ```
+    /// use millpond::Isolation;
+    /// assert_eq!(Isolation::default().name(), "repeatable-read");
+    /// assert_eq!(Isolation::named("serializable"), Some(Isolation::Serializable));
+    /// ```
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read-committed",
+            Isolation::RepeatableRead => "repeatable-read",
+            Isolation::Serializable => "serializable",
+        }
+    }
+
+    /// Returns the level with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Isolation> {
+        Isolation::ALL.iter().copied().find(|level| level.name() == name)
+    }
+
+    /// Whether all plain reads of a transaction see one snapshot.
+    #[must_use]
+    pub fn takes_one_snapshot(self) -> bool {
+        match self {
+            Isolation::ReadCommitted | Isolation::Serializable => false,
+            Isolation::RepeatableRead => true,
+        }
+    }
+
+    /// Whether plain reads see the newest rows and lock what they have read, except in a
+    /// [`read_only`](TxnOptions::read_only) transaction.
+    #[must_use]
+    pub fn locks_reads(self) -> bool {
+        match self {
+            Isolation::ReadCommitted | Isolation::RepeatableRead => false,
+            Isolation::Serializable => true,
+        }
+    }
+
+    /// Whether a plain read finds the same rows again, and a change that follows from it overwrites
+    /// no later change of another transaction. With [`TxnOptions::current_reads`] it may.
+    #[must_use]
+    pub fn repeats_reads(self) -> bool {
+        self.takes_one_snapshot() || self.locks_reads()
+    }
+
+    /// Whether the outcome is as if the transactions at this level ran one after the other, in the
+    /// order of their commits.
+    #[must_use]
+    pub fn is_serial(self) -> bool {
+        match self {
+            Isolation::ReadCommitted | Isolation::RepeatableRead => false,
+            Isolation::Serializable => true,
+        }
+    }
+}
+
+/// What the plain reads of a transaction see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlainReads {
+    /// A snapshot of their statement; without a statement each read has its own.
+    StatementSnapshot,
+    /// The transaction's snapshot.
+    OneSnapshot,
+    /// The newest rows, which they lock.
+    Locked,
 }
 
 /// The options of a transaction. [`Db::begin_with`](crate::Db::begin_with) has an example.
@@ -215,15 +284,27 @@ impl TxnOptions {
         }
     }
 
-    /// Whether locking reads of a range lock its gaps.
-    pub(super) fn locks_gaps(&self) -> bool {
-        self.isolation == Isolation::Serializable
-            || (self.isolation == Isolation::RepeatableRead && self.current_reads)
+    /// Returns what plain reads see.
+    #[inline]
+    pub(super) fn plain_reads(&self) -> PlainReads {
+        if self.isolation.locks_reads() && !self.read_only {
+            PlainReads::Locked
+        } else if self.isolation.repeats_reads() {
+            PlainReads::OneSnapshot
+        } else {
+            PlainReads::StatementSnapshot
+        }
     }
 
-    /// Whether plain reads take locks.
-    pub(super) fn locks_reads(&self) -> bool {
-        self.isolation == Isolation::Serializable && !self.read_only
+    /// Whether the change of a row that was committed after the transaction's snapshot is a write
+    /// conflict.
+    pub(super) fn first_updater_wins(&self) -> bool {
+        self.isolation.takes_one_snapshot() && !self.current_reads
+    }
+
+    /// Whether locking reads of a range lock its gaps.
+    pub(super) fn locks_gaps(&self) -> bool {
+        self.isolation.locks_reads() || (self.isolation.takes_one_snapshot() && self.current_reads)
     }
 }
 

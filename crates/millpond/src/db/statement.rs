@@ -1,6 +1,9 @@
 //! Statements: a part of a transaction that reads by one snapshot and can be undone.
 
-use super::{Isolation, Transaction};
+use super::Transaction;
+#[cfg(doc)]
+use super::isolation::Isolation;
+use super::isolation::PlainReads;
 use crate::error::{Error, Result};
 
 impl Transaction {
@@ -23,7 +26,7 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn draw_snapshot(&mut self) -> Result<()> {
         let _inside = self.enter()?;
-        if self.options.isolation == Isolation::RepeatableRead {
+        if self.options.isolation.takes_one_snapshot() {
             self.txn.snapshot_lsn(&self.core().engine.txns.versions);
         }
         Ok(())
@@ -70,7 +73,8 @@ impl Transaction {
         for hold in std::mem::take(self.counters.get_mut()) {
             self.core().engine.txns.table_locks().unlock_counter(&self.txn, hold);
         }
-        if self.statement.take().is_some() && self.options.isolation == Isolation::ReadCommitted {
+        let reads = self.options.plain_reads();
+        if self.statement.take().is_some() && reads == PlainReads::StatementSnapshot {
             self.txn.snapshot.clear();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::core_ref::CoreRef;
 use super::db_core::DbCore;
-use super::isolation::{Isolation, LockWait, TxnOptions};
+use super::isolation::{LockWait, PlainReads, TxnOptions};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::engine::ActiveCall;
@@ -107,12 +107,8 @@ impl Transaction {
 
     /// Returns the rules for conflicts and waits of a call that waits as the transaction does.
     pub(super) fn rules(&self) -> Rules {
-        let conflicts_after = match self.options.isolation {
-            Isolation::ReadCommitted | Isolation::Serializable => None,
-            Isolation::RepeatableRead if self.options.current_reads => None,
-            Isolation::RepeatableRead => self.txn.snapshot.lsn(),
-        };
-        let serializable = self.options.isolation == Isolation::Serializable;
+        let conflicts_after = if self.options.first_updater_wins() { self.txn.snapshot.lsn() } else { None };
+        let serializable = self.options.isolation.locks_reads();
         let wait = self.options.wait(self.core.lock_wait);
         Rules { conflicts_after, younger: false, overtakes: Lsn::MAX, wait, serializable }
     }
@@ -120,13 +116,11 @@ impl Transaction {
     /// Returns the rules of a call that changes rows.
     pub(super) fn rules_of_change(&self) -> Rules {
         let rules = self.rules();
-        match self.options.isolation {
-            Isolation::RepeatableRead if !self.options.current_reads => rules,
-            Isolation::Serializable => rules,
-            Isolation::ReadCommitted | Isolation::RepeatableRead => {
-                Rules { overtakes: self.txn.snapshot.lsn().unwrap_or(Lsn::MAX), ..rules }
-            }
+        if self.options.first_updater_wins() {
+            return rules;
         }
+        // A transaction whose reads lock has no snapshot that a change could overtake.
+        Rules { overtakes: self.txn.snapshot.lsn().unwrap_or(Lsn::MAX), ..rules }
     }
 
     /// Returns the rules of a call that chooses how it waits.
@@ -223,11 +217,11 @@ impl Transaction {
         result
     }
 
-    /// Returns the snapshot LSN of a plain read. At `ReadCommitted`, outside of a statement, it
-    /// also returns the snapshot, to be held until the read ends.
+    /// Returns the snapshot LSN of a plain read that does not lock. If the read has a snapshot of
+    /// its own, it also returns the snapshot, to be held until the read ends.
     pub(super) fn read_position(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
-        if self.options.isolation == Isolation::ReadCommitted && self.statement.is_none() {
+        if self.options.plain_reads() == PlainReads::StatementSnapshot && self.statement.is_none() {
             let snapshot = txns.versions.draw_snapshot();
             return (snapshot.lsn(), Some(snapshot));
         }
@@ -246,7 +240,7 @@ impl Transaction {
 
     /// Whether plain reads take locks.
     pub(super) fn locks_reads(&self) -> bool {
-        self.options.locks_reads()
+        self.options.plain_reads() == PlainReads::Locked
     }
 
     pub(super) fn core(&self) -> &DbCore {

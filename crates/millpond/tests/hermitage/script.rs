@@ -8,8 +8,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
-
 /// A database in its own directory, which is removed at the end.
 pub(crate) struct TestDb {
     db: Db,
@@ -154,14 +152,15 @@ pub(crate) fn check(name: &str, script: &str, expected: &Expect) {
     let script: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let run = |scans: bool| {
         let table = |level: Isolation| test.table(&format!("{level:?} {scans}"));
-        LEVELS.map(|level| run_script(&test, &table(level), level, scans, &script))
+        let outcomes = |&level: &Isolation| run_script(&test, &table(level), level, scans, &script);
+        Isolation::ALL.iter().map(outcomes).collect::<Vec<_>>()
     };
     let (by_ranges, by_scans) = (run(false), run(true));
     assert_eq!(by_scans, by_ranges, "scans and ranges give different results");
     let mut out = String::new();
     for (at, line) in script.iter().chain(&["in the end"]).enumerate() {
-        let [rc, rr, serializable] = [0, 1, 2].map(|level| &by_ranges[level][at]);
-        writeln!(out, "{line:<22} | {rc:<19} | {rr:<19} | {serializable}").unwrap();
+        let columns: Vec<_> = by_ranges.iter().map(|outcomes| format!("{:<19}", outcomes[at])).collect();
+        writeln!(out, "{line:<22} | {}", columns.join(" | ").trim_end()).unwrap();
     }
     expected.assert_eq(&out);
 }

@@ -75,7 +75,7 @@ fn marks_a_pop(isolation: Isolation, how: HeadRead, last: bool, pops: u32) -> u6
 
 #[test]
 fn reading_the_head_of_a_queue_has_constant_cost() {
-    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+    for &isolation in Isolation::ALL.iter().filter(|level| !level.locks_reads()) {
         for how in [HeadRead::Range, HeadRead::Scan, HeadRead::ForUpdate, HeadRead::SkipLocked] {
             for last in [false, true] {
                 if last && matches!(how, HeadRead::Scan) {

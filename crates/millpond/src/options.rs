@@ -15,6 +15,7 @@ use on_deadlock::OnDeadlock;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use vfs::Vfs;
 
 /// The least memory for history, bytes. Less would not hold a few transactions.
 const HISTORY_MEMORY_MIN: u64 = 4 << 10;
@@ -133,6 +134,18 @@ impl Default for Tuning {
             writers_by_hand: false,
         }
     }
+}
+
+/// What the files of a database are made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Medium {
+    /// Files of the operating system.
+    Os,
+    /// Memory of this process.
+    Memory,
+    /// A disk that the caller gives, as the simulator does.
+    #[cfg(feature = "sim")]
+    Given(Vfs),
 }
 
 impl Default for Options {
@@ -382,6 +395,22 @@ impl Options {
         options.tuning.ring_blocks = options.tuning.ring_blocks.min(IN_MEMORY_RING_BLOCKS);
         options.tuning.doublewrite_pages = options.tuning.doublewrite_pages.min(IN_MEMORY_DOUBLEWRITE_PAGES);
         Ok(options)
+    }
+
+    /// Returns the files and the clock of a database with these options. Opening a database,
+    /// viewing it and rescuing it all begin here. So a disk that stands before all files of a
+    /// database, such as one that encrypts them, is put here.
+    pub(crate) fn vfs(&self, medium: Medium) -> Vfs {
+        let vfs = match medium {
+            Medium::Os => Vfs::os(),
+            Medium::Memory => Vfs::in_memory(),
+            #[cfg(feature = "sim")]
+            Medium::Given(vfs) => vfs,
+        };
+        if self.own_process {
+            vfs.disk.raise_descriptors();
+        }
+        vfs
     }
 
     /// Checks everything that can be checked without a directory.

@@ -2,7 +2,7 @@
 
 use crate::db::Db;
 use crate::error::Result;
-use crate::options::{Options, Tuning};
+use crate::options::{Medium, Options, Tuning};
 use std::path::Path;
 use vfs::Vfs;
 
@@ -51,7 +51,7 @@ pub fn sized(mut options: Options, sizes: Sizes) -> Options {
 /// # Errors
 /// See [`Options::open`].
 pub fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
-    Db::open_on(vfs, dir, options)
+    Db::open_on(&options.vfs(Medium::Given(vfs.clone())), dir, options)
 }
 
 /// Gives the buffer pool of an open database so many frames.

@@ -49,7 +49,7 @@ pub use transaction::{Savepoint, Transaction};
 use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{Medium, Options};
 use crate::planted::{Bug, planted};
 use crate::table_handle::Table;
 use crate::txn::{UndoAdmission, UndoWait};
@@ -106,7 +106,7 @@ impl Options {
     /// together; [`Error::Foreign`] and [`Error::Corrupt`] for files that are not ours or are
     /// damaged: then nothing has been changed. [`Error::DiskFull`], [`Error::Io`].
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
-        Db::open_on(&Vfs::os(), dir.as_ref(), self)
+        Db::open_on(&self.vfs(Medium::Os), dir.as_ref(), self)
     }
 
     /// Opens a new, empty database in memory with these options, for tests and caches. It is the
@@ -141,7 +141,7 @@ impl Options {
     /// [`Error::Misuse`] for options that do not fit together, and for [`Options::redo_dir`] and
     /// [`Options::doublewrite_dir`]; those of [`Db::open_in_memory`].
     pub fn open_in_memory(&self) -> Result<Db> {
-        Db::open_on(&Vfs::in_memory(), Path::new(MEMORY), &self.in_memory()?)
+        Db::open_on(&self.vfs(Medium::Memory), Path::new(MEMORY), &self.in_memory()?)
     }
 }
 
@@ -164,6 +164,7 @@ impl Db {
         Options::new().open_in_memory()
     }
 
+    /// Opens a database in `dir` of these files, see [`Options::vfs`].
     pub(crate) fn open_on(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let engine = Engine::open(vfs, dir, options)?;

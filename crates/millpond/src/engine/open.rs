@@ -37,9 +37,6 @@ impl Engine {
         let paths = Paths::new(dir, options);
         check_distinct(&paths)?;
         let unlatched = vfs;
-        if options.own_process {
-            unlatched.disk.raise_descriptors();
-        }
         let cached = CachedDirs::default();
         let vfs = paths.with_descriptor_cache(vfs, &cached, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();

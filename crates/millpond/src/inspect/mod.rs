@@ -33,37 +33,43 @@ mod walk;
 mod tests;
 
 use crate::error::Result;
+use crate::options::{Medium, Options};
 use crate::recorder;
 #[doc(inline)]
 pub use metrics::recording::{Recording, Sample, Samples};
 use std::path::Path;
 use vfs::Vfs;
 
+/// Returns the files that views read.
+fn files() -> Vfs {
+    Options::new().vfs(Medium::Os)
+}
+
 /// Shows both slots of the root: what each contains, and which one opening would use.
 pub fn root(dir: &Path) -> Result<String> {
-    root::view(&Vfs::os(), dir)
+    root::view(&files(), dir)
 }
 
 /// Shows the redo log: segments, epochs, its end, its records by kind, its last groups, and the
 /// unfinished transactions.
 pub fn log(dir: &Path) -> Result<String> {
-    log::view(&Vfs::os(), dir)
+    log::view(&files(), dir)
 }
 
 /// Shows one page of the `pages` file: header, content, and the redo that it lacks.
 pub fn page(dir: &Path, number: u32) -> Result<String> {
-    page::view(&Vfs::os(), dir, number)
+    page::view(&files(), dir, number)
 }
 
 /// Shows the shape of a tree, named by its table or its number: levels, pages, fill.
 pub fn tree(dir: &Path, name: &str) -> Result<String> {
-    tree::view(&Vfs::os(), dir, name)
+    tree::view(&files(), dir, name)
 }
 
 /// Shows the size of a table: rows, delete marks, bytes, pages. It is named by its name or its
 /// tree's number.
 pub fn table(dir: &Path, name: &str) -> Result<String> {
-    table_size::view(&Vfs::os(), dir, name)
+    table_size::view(&files(), dir, name)
 }
 
 /// Reads what the flight recorder of a database has written: all metrics, once a second, for the
@@ -90,5 +96,5 @@ pub fn table(dir: &Path, name: &str) -> Result<String> {
 /// # Ok::<(), millpond::Error>(())
 /// ```
 pub fn recording(dir: &Path) -> Result<Recording> {
-    recorder::read(&Vfs::os(), dir)
+    recorder::read(&files(), dir)
 }

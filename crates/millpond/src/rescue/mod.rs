@@ -26,7 +26,7 @@ use crate::checkpoint::root::Root;
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::inspect::db_dir::{DbDir, InUse};
-use crate::options::Options;
+use crate::options::{Medium, Options};
 use base::TreeId;
 use problem::Problems;
 use source::Source;
@@ -79,7 +79,8 @@ pub struct RescueReport {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn rescue(dir: &Path, to: &Path, on_problem: &mut dyn FnMut(RescueProblem)) -> Result<RescueReport> {
-    rescue_on(&Vfs::os(), dir, to, &Options::new(), on_problem)
+    let options = Options::new();
+    rescue_on(&options.vfs(Medium::Os), dir, to, &options, on_problem)
 }
 
 fn rescue_on(

@@ -22,7 +22,7 @@ pub use change::TableChange;
 use crate::btree::{BulkBuilder, BulkSink, Tree, read_chain};
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::lock::{Closed, Users, Wait};
+use crate::lock::{Closed, TableLock, Users, Wait};
 use crate::space::FIRST_TREE_PAGE;
 use crate::txn::counters::Counter;
 use crate::txn::lock_wait::denied;
@@ -437,7 +437,8 @@ impl Catalog {
         }
         let owner = self.txns.owner(txn);
         for entry in entries {
-            let owned = self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait));
+            let (tree, wait) = (entry.tree.id, Wait::Until(wait));
+            let owned = locks.lock_table(owner, tree, TableLock::Exclusive, wait);
             self.txns.waits.await_lock(owned)?;
             entry.check()?;
         }

@@ -59,7 +59,7 @@ pub use observe::WaitObserver;
 pub(crate) use owner::Owner;
 pub(crate) use pending::ScanStart;
 pub(crate) use ranges::RangeRow;
-pub(crate) use requests::Writer;
+pub(crate) use requests::{TableLock, Writer};
 pub(crate) use seen::{SeenDeadlock, SeenLock, SeenPlace};
 pub(crate) use ticket::{Enqueued, Ticket, WriterWait};
 pub(crate) use users::{Closed, Users, Using};

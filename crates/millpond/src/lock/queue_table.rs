@@ -64,8 +64,7 @@ impl QueueTable {
     /// Returns whether `owner` has a lock in the row's queue.
     pub(super) fn holds_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
         let shard = self.shard_of_row(tree, key);
-        !shard.is_empty()
-            && shard.mu.lock().get(&LockKey::row(tree, key)).is_some_and(|queue| queue.holds(owner.txn))
+        !shard.is_empty() && shard.mu.lock().holds(&LockKey::row(tree, key), owner.txn)
     }
 
     /// Returns the key of the row if another transaction has a lock in its queue, or waits there.
@@ -118,7 +117,7 @@ impl QueueTable {
         wait: Wait,
     ) -> Result<Option<Begun>, Denied> {
         let mut queues = self.lock_shard(&row);
-        if shared.memory.is_full() && !queues.get(&row).is_some_and(|queue| queue.holds(owner.txn)) {
+        if shared.memory.is_full() && !queues.holds(&row, owner.txn) {
             return Err(Denied::Full);
         }
         self.request_in(shared, &mut queues, owner, row, mode, wait)
@@ -200,7 +199,7 @@ impl QueueTable {
             Wait::NoWait => return Err(Denied::Timeout),
             Wait::Skip => return Err(Denied::Skipped),
         }
-        let held = queues.get(&key).is_some_and(|queue| queue.holds(holder.txn));
+        let held = queues.holds(&key, holder.txn);
         if !held && !shared.memory.note(holder, &key) {
             return Ok(QueuedForWriter::Gone);
         }
@@ -219,7 +218,7 @@ impl QueueTable {
         key: &LockKey,
     ) -> Result<(), Denied> {
         let mut queues = self.lock_shard(key);
-        let held = queues.get(key).is_some_and(|queue| queue.holds(owner.txn));
+        let held = queues.holds(key, owner.txn);
         if !held && memory.is_full() {
             return Err(Denied::Full);
         }

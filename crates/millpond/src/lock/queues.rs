@@ -2,7 +2,7 @@
 
 use super::key::LockKey;
 use super::queue::Queue;
-use base::{ByHash, Spread};
+use base::{ByHash, Spread, TxnId};
 
 /// Maps of each kind, so that no single insertion moves many entries under the shard's mutex.
 const PARTS: usize = if cfg!(loom) { 1 } else { 16 };
@@ -52,6 +52,11 @@ impl Queues {
     pub(super) fn get(&self, key: &LockKey) -> Option<&Queue> {
         let part = self.part_of(key);
         self.few[part].get(key).or_else(|| self.many[part].get(key))
+    }
+
+    /// Returns whether a transaction has a lock in the queue of `key`.
+    pub(super) fn holds(&self, key: &LockKey, txn: TxnId) -> bool {
+        self.get(key).is_some_and(|queue| queue.holds(txn))
     }
 
     pub(super) fn get_mut(&mut self, key: &LockKey) -> Option<&mut Queue> {

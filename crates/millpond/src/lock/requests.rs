@@ -34,6 +34,19 @@ pub(crate) enum Writer<'t> {
     Waiting(Ticket<'t>),
 }
 
+/// A lock of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TableLock {
+    /// The shared lock, until its owner ends. The caller remembers that it has the lock.
+    Shared,
+    /// The exclusive lock, until its owner ends. REQUIRES: the table's users are closed, and stay
+    /// closed until then.
+    Exclusive,
+    /// The lock on the table's counter, until [`LockTable::release_counter`] or until its owner
+    /// ends.
+    Counter,
+}
+
 impl LockTable {
     /// Requests an explicit lock on a key, which has a row or not. REQUIRES: the leaf that covers
     /// the key is latched.
@@ -187,47 +200,19 @@ impl LockTable {
         Ok(begun.map(|begun| WriterWait::new(self.ticket(owner, begun))))
     }
 
-    /// Takes the shared lock on a table until `owner` ends. The caller remembers that it has the
-    /// lock. REQUIRES: no latch is held.
-    pub(crate) fn share_table(
+    /// Takes a lock of a table. REQUIRES: no latch is held.
+    pub(crate) fn lock_table(
         &self,
         owner: &Arc<Owner>,
         tree: TreeId,
+        lock: TableLock,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        self.request(owner, LockKey::table(tree), Mode::Shared, wait)
-    }
-
-    /// Takes the exclusive lock on a table until `owner` ends. REQUIRES: no latch is held; the
-    /// table's users are closed, and stay closed until `owner` ends.
-    pub(crate) fn own_table(
-        &self,
-        owner: &Arc<Owner>,
-        tree: TreeId,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        self.request(owner, LockKey::table(tree), Mode::Exclusive, wait)
-    }
-
-    /// Takes the lock on a table's counter until [`LockTable::release_counter`], or until `owner`
-    /// ends. REQUIRES: no latch is held.
-    pub(crate) fn lock_counter(
-        &self,
-        owner: &Arc<Owner>,
-        tree: TreeId,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
-        self.request(owner, LockKey::counter(tree), Mode::Exclusive, wait)
-    }
-
-    /// Enters a request in the queue of `key`.
-    pub(super) fn request(
-        &self,
-        owner: &Arc<Owner>,
-        key: LockKey,
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<Enqueued<'_>, Denied> {
+        let (key, mode) = match lock {
+            TableLock::Shared => (LockKey::table(tree), Mode::Shared),
+            TableLock::Exclusive => (LockKey::table(tree), Mode::Exclusive),
+            TableLock::Counter => (LockKey::counter(tree), Mode::Exclusive),
+        };
         let begun = self.queues.request(&self.shared, owner, key, mode, wait)?;
         Ok(self.enqueued(owner, begun))
     }

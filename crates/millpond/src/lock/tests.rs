@@ -394,15 +394,14 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     let table = table();
     let owners: Vec<_> = (1..=3).map(|id| table.begin(TxnId(id))).collect();
     let long = Wait::Until(Duration::from_secs(3600));
-    table.share_table(&owners[0], TREE, long).unwrap().finish().unwrap();
+    table.lock_table(&owners[0], TREE, TableLock::Shared, long).unwrap().finish().unwrap();
     acquire(&table, &owners[1], b"row", Mode::Exclusive, long).unwrap();
     owners[0].add_work(10);
     owners[1].add_work(10);
     // 3 drops the table and waits for 1; 2 comes behind 3; 1 waits for 2's row. 3 has nothing to
     // lose.
-    let drop_table =
-        table.request(&owners[2], super::key::LockKey::table(TREE), Mode::Exclusive, long).unwrap();
-    let use_table = table.request(&owners[1], super::key::LockKey::table(TREE), Mode::Shared, long).unwrap();
+    let drop_table = table.lock_table(&owners[2], TREE, TableLock::Exclusive, long).unwrap();
+    let use_table = table.lock_table(&owners[1], TREE, TableLock::Shared, long).unwrap();
     let row = table.enqueue(&owners[0], TREE, b"row", KeyState::Row, Mode::Exclusive, long).unwrap();
     let Enqueued::Waiting(row) = row else { panic!("the row is locked") };
     table.break_cycles(&owners[0], 0);

@@ -13,7 +13,7 @@ use super::prepared::{Prepared, PreparedList};
 use super::rollback::Rollbacks;
 use super::transaction::Txn;
 use crate::error::{Error, Result};
-use crate::lock::{Owner, Using, Wait};
+use crate::lock::{Owner, TableLock, Using, Wait};
 use crate::log::group::Record;
 use crate::log::{KeptRoom, Room};
 use crate::mvcc::TxnState;
@@ -166,7 +166,8 @@ impl TwoPhase<'_> {
     pub(crate) fn lock_tables_of_prepared(&self) -> Result {
         for (owner, stream) in self.prepared.owners() {
             for tree in stream.iter().flat_map(|stream| self.trees_of(stream)) {
-                self.waits.await_lock(self.commits.locks.share_table(&owner, tree, Wait::NoWait))?;
+                let locks = self.commits.locks;
+                self.waits.await_lock(locks.lock_table(&owner, tree, TableLock::Shared, Wait::NoWait))?;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::transaction::Txn;
 use super::versions::Versions;
 use crate::error::Result;
-use crate::lock::{LockTable, Wait};
+use crate::lock::{LockTable, TableLock, Wait};
 use base::TreeId;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl TableLocks<'_> {
     /// Takes the shared table lock, which keeps the tree until the transaction ends.
     pub(crate) fn share(&self, txn: &Txn, tree: TreeId, wait: Wait) -> Result {
         let owner = txn.owner_or_begin(self.versions, self.locks);
-        self.waits.await_lock_for(txn, self.locks.share_table(owner, tree, wait))
+        self.waits.await_lock_for(txn, self.locks.lock_table(owner, tree, TableLock::Shared, wait))
     }
 
     /// Locks a counter for the transaction, until the caller drops the hold after
@@ -36,7 +36,8 @@ impl TableLocks<'_> {
     ) -> Result<CounterHold> {
         let hold = CounterHold::new(counter);
         let owner = txn.owner_or_begin(self.versions, self.locks);
-        self.waits.await_lock_for(txn, self.locks.lock_counter(owner, hold.tree(), rules.wait))?;
+        let locked = self.locks.lock_table(owner, hold.tree(), TableLock::Counter, rules.wait);
+        self.waits.await_lock_for(txn, locked)?;
         Ok(hold)
     }
 

@@ -37,7 +37,7 @@ fn locks_and_waits_are_shown_as_they_are() {
     let all = owners(&table, 3);
     acquire(&table, &all[0], b"a", Mode::Shared, LONG).unwrap();
     acquire(&table, &all[1], b"a", Mode::Shared, LONG).unwrap();
-    table.lock_counter(&all[1], TREE, LONG).unwrap().finish().unwrap();
+    table.lock_table(&all[1], TREE, TableLock::Counter, LONG).unwrap().finish().unwrap();
     let ticket = table.enqueue(&all[2], TREE, b"a", KeyState::Row, Mode::Exclusive, LONG).unwrap();
     assert_eq!(
         shown(&table),

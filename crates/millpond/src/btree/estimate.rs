@@ -138,11 +138,24 @@ fn range_between(lower: &[PathStep], upper: &[PathStep], counted: CountedLeaves)
     RangeSize { rows, leaves, exact: false }
 }
 
-impl Tree {
+/// Estimates the size of a tree and of its parts, and shows samples of it.
+pub(crate) struct Estimates<'a> {
+    tree: Tree,
+    store: &'a Store,
+}
+
+impl<'a> Estimates<'a> {
+    /// The estimates of a tree.
+    pub(crate) fn of(tree: Tree, store: &'a Store) -> Estimates<'a> {
+        Estimates { tree, store }
+    }
+}
+
+impl Estimates<'_> {
     /// Returns the path to `seek`, from the leaf upwards.
-    fn path(&self, store: &Store, seek: Seek<'_>) -> Result<Vec<PathStep>> {
+    fn path(&self, seek: Seek<'_>) -> Result<Vec<PathStep>> {
         let mut path = Vec::new();
-        while let Some(found) = self.descend(store, seek, path.len() as u8, false)? {
+        while let Some(found) = self.tree.descend(self.store, seek, path.len() as u8, false)? {
             let Latched::Read(page) = found.page else { unreachable!("a shared latch was asked for") };
             let node = Node::new(&page);
             let slot = match (node.level(), seek) {
@@ -161,25 +174,25 @@ impl Tree {
 
     /// Estimates what lies from `from` on and below `to`; `None`: to the end. It is exact where the
     /// range covers few leaves. REQUIRES: no latch held.
-    pub(crate) fn range_size(&self, store: &Store, from: &[u8], to: Option<&[u8]>) -> Result<RangeSize> {
+    pub(crate) fn range_size(&self, from: &[u8], to: Option<&[u8]>) -> Result<RangeSize> {
         if to.is_some_and(|to| to <= from) {
             return Ok(RangeSize { exact: true, ..RangeSize::default() });
         }
-        let lower = self.path(store, Seek::At(from))?;
-        let upper = self.path(store, to.map_or(Seek::Last, Seek::At))?;
+        let lower = self.path(Seek::At(from))?;
+        let upper = self.path(to.map_or(Seek::Last, Seek::At))?;
         let (first, last) = (lower.first().map(|step| step.page), upper.first().map(|step| step.page));
         let counted = match last.filter(|_| first != last) {
-            Some(last) => self.count_leaves(store, from, last)?,
+            Some(last) => self.count_leaves(from, last)?,
             None => CountedLeaves::default(),
         };
         Ok(range_between(&lower, &upper, counted))
     }
 
     /// Counts the leaves from that of `from` on, until `last` or until they are many.
-    fn count_leaves(&self, store: &Store, from: &[u8], last: PageNo) -> Result<CountedLeaves> {
+    fn count_leaves(&self, from: &[u8], last: PageNo) -> Result<CountedLeaves> {
         let (mut counted, mut key) = (CountedLeaves::default(), from.to_vec());
         loop {
-            let page = self.leaf_read(store, &key)?;
+            let page = self.tree.leaf_read(self.store, &key)?;
             if page.page_no() == last {
                 counted.all = true;
                 return Ok(counted);
@@ -195,9 +208,9 @@ impl Tree {
     }
 
     /// Returns the level of the root, and how many children it has; 0 if it is a leaf.
-    fn root_shape(&self, store: &Store) -> Result<(u8, u16)> {
+    fn root_shape(&self) -> Result<(u8, u16)> {
         let (mut top, mut children) = (0, 0);
-        while let Some(found) = self.descend(store, Seek::Last, top + 1, false)? {
+        while let Some(found) = self.tree.descend(self.store, Seek::Last, top + 1, false)? {
             let Latched::Read(page) = found.page else { unreachable!("a shared latch was asked for") };
             children = Node::new(&page).len();
             top += 1;
@@ -207,21 +220,21 @@ impl Tree {
 
     /// Returns keys that lead to leaves at equal distances, at most `most`, in order; and whether
     /// these are all leaves.
-    fn sample_keys(&self, store: &Store, most: u16) -> Result<(Vec<Vec<u8>>, bool)> {
-        let (top, children) = self.root_shape(store)?;
+    fn sample_keys(&self, most: u16) -> Result<(Vec<Vec<u8>>, bool)> {
+        let (top, children) = self.root_shape()?;
         let all = top == 0 || top == 1 && children <= most;
         let samples = if all { children.max(1) } else { most };
         let share = |n: u16| (f64::from(n) + 0.5) / f64::from(samples);
-        let keys = (0..samples).map(|n| self.key_at(store, top, share(n))).collect::<Result<_>>()?;
+        let keys = (0..samples).map(|n| self.key_at(top, share(n))).collect::<Result<_>>()?;
         Ok((keys, all))
     }
 
     /// Returns a key of the leaf before which about `share` of all leaves lie. `top` is the level
     /// of the root.
-    fn key_at(&self, store: &Store, top: u8, share: f64) -> Result<Vec<u8>> {
+    fn key_at(&self, top: u8, share: f64) -> Result<Vec<u8>> {
         let (mut key, mut share) = (Vec::new(), share);
         for level in (1..=top).rev() {
-            let Some(found) = self.descend(store, Seek::At(&key), level, false)? else { break };
+            let Some(found) = self.tree.descend(self.store, Seek::At(&key), level, false)? else { break };
             let Latched::Read(page) = found.page else { unreachable!("a shared latch was asked for") };
             let inner = Inner::new(&page);
             let at = share * f64::from(inner.len());
@@ -235,18 +248,18 @@ impl Tree {
     /// Estimates the size of the tree from paths that are spread over it (Knuth, "Estimating the
     /// efficiency of backtrack programs", 1975). It is exact for a tree of few leaves. REQUIRES: no
     /// latch held.
-    pub(crate) fn size(&self, store: &Store) -> Result<TreeSize> {
-        let (keys, _all) = self.sample_keys(store, SAMPLES)?;
-        let page_bytes = store.pool.page_bytes();
+    pub(crate) fn size(&self) -> Result<TreeSize> {
+        let (keys, _all) = self.sample_keys(SAMPLES)?;
+        let page_bytes = self.store.pool.page_bytes();
         let mut sum = TreeSize::default();
         for key in &keys {
-            let path = self.path(store, Seek::At(key))?;
+            let path = self.path(Seek::At(key))?;
             let (mut nodes, mut pages) = (1.0, 0.0);
             for step in path.iter().skip(1).rev() {
                 pages += nodes;
                 nodes *= f64::from(step.len);
             }
-            let content = LeafContent::of(&Leaf::new(&self.leaf_read(store, key)?), page_bytes);
+            let content = LeafContent::of(&Leaf::new(&self.tree.leaf_read(self.store, key)?), page_bytes);
             sum.rows += nodes * f64::from(content.rows);
             sum.pages += pages + nodes;
             sum.value_pages += nodes * content.value_pages as f64;
@@ -262,13 +275,13 @@ impl Tree {
     /// Shows the keys of at most `leaves` leaves in order, each with the first key of the next
     /// leaf, without those of delete marks, and for each key whether it follows the one before
     /// without a gap. A tree that has no more leaves is shown whole. REQUIRES: no latch held.
-    pub(crate) fn sample(&self, store: &Store, leaves: u16, visit: &mut dyn FnMut(&[u8], bool)) -> Result {
-        let (starts, all) = self.sample_keys(store, leaves)?;
+    pub(crate) fn sample(&self, leaves: u16, visit: &mut dyn FnMut(&[u8], bool)) -> Result {
+        let (starts, all) = self.sample_keys(leaves)?;
         let (mut leaf, mut next) = (Vec::new(), Vec::new());
         let mut last_page = None;
         let mut any = false;
         for start in starts {
-            let page_no = self.copy_leaf(store, &start, &mut leaf)?;
+            let page_no = self.copy_leaf(&start, &mut leaf)?;
             if last_page.replace(page_no) == Some(page_no) {
                 continue;
             }
@@ -277,7 +290,7 @@ impl Tree {
             // Splits may cut a tree where the beginning of its keys changes, so the step from one
             // leaf to the next is as much a part of the sample as those inside.
             if let Some(high) = Leaf::new(&leaf).high_fence().filter(|_| shown && !all) {
-                self.copy_leaf(store, high, &mut next)?;
+                self.copy_leaf(high, &mut next)?;
                 show_keys(&Leaf::new(&next), 1, true, visit);
             }
         }
@@ -285,8 +298,8 @@ impl Tree {
     }
 
     /// Puts a copy of the leaf that covers `key` into `copy`, and returns its number.
-    fn copy_leaf(&self, store: &Store, key: &[u8], copy: &mut Vec<u8>) -> Result<PageNo> {
-        let page = self.leaf_read(store, key)?;
+    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> Result<PageNo> {
+        let page = self.tree.leaf_read(self.store, key)?;
         copy.clear();
         copy.extend_from_slice(&page);
         Ok(page.page_no())

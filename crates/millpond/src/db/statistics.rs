@@ -2,6 +2,7 @@
 
 use super::Db;
 use super::range::{half_open, owned_bound};
+use crate::btree::Estimates;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -81,7 +82,8 @@ impl Db {
         // A transaction keeps the table as long as its pages are read.
         let tx = self.begin()?;
         let (_inside, tree) = tx.enter_table(table)?;
-        let size = tree.range_size(&self.core.engine.store, &from, to.as_deref())?;
+        let estimates = Estimates::of(tree, &self.core.engine.store);
+        let size = estimates.range_size(&from, to.as_deref())?;
         let (rows, leaves) = (size.rows.round() as u64, size.leaves.round() as u64);
         Ok(RangeStats { rows, leaves, exact: size.exact })
     }
@@ -103,7 +105,7 @@ impl Db {
         let tx = self.begin()?;
         let (_inside, tree) = tx.enter_table(table)?;
         let store = &self.core.engine.store;
-        let size = tree.size(store)?;
+        let size = Estimates::of(tree, store).size()?;
         let page_bytes = store.pool.page_bytes() as u64;
         Ok(TableStats {
             rows: size.rows.round() as u64,
@@ -140,6 +142,6 @@ impl Db {
     pub fn sample_keys(&self, table: &Table, leaves: u16, mut visit: impl FnMut(&[u8], bool)) -> Result<()> {
         let tx = self.begin()?;
         let (_inside, tree) = tx.enter_table(table)?;
-        tree.sample(&self.core.engine.store, leaves.max(1), &mut visit)
+        Estimates::of(tree, &self.core.engine.store).sample(leaves.max(1), &mut visit)
     }
 }

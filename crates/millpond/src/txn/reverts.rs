@@ -28,7 +28,8 @@ pub(super) struct Reverts {
     /// The number of transactions in the queue, of those that are being reverted and of those in
     /// quarantine.
     left: AtomicU64,
-    /// The number of those that recovery found.
+    /// The number of those that an earlier run began: recovery found them aborted, or prepared and
+    /// they were rolled back since.
     losers: AtomicU64,
     /// The least transaction id of this run.
     first_txn: TxnId,
@@ -46,6 +47,9 @@ impl Reverts {
     /// Adds an aborted transaction.
     pub(super) fn add(&self, job: Reverting) {
         self.left.fetch_add(1, Ordering::AcqRel);
+        if job.stream.owner() < self.first_txn {
+            self.losers.fetch_add(1, Ordering::AcqRel);
+        }
         self.queue.lock().push_back(job);
     }
 
@@ -61,9 +65,11 @@ impl Reverts {
 
     /// Counts down for a transaction that is wholly reverted.
     pub(super) fn is_reverted(&self, stream: &Stream) {
-        self.left.fetch_sub(1, Ordering::AcqRel);
+        let left = self.left.fetch_sub(1, Ordering::AcqRel);
+        base::check!(left > 0, "{} is reverted, and no aborted transaction was left", stream.owner());
         if stream.owner() < self.first_txn {
-            self.losers.fetch_sub(1, Ordering::AcqRel);
+            let losers = self.losers.fetch_sub(1, Ordering::AcqRel);
+            base::check!(losers > 0, "{} is reverted, and none of an earlier run was left", stream.owner());
         }
     }
 
@@ -72,7 +78,7 @@ impl Reverts {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Returns how many of them recovery found.
+    /// Returns how many of them an earlier run began.
     pub(super) fn losers(&self) -> u64 {
         self.losers.load(Ordering::Acquire)
     }
@@ -80,5 +86,24 @@ impl Reverts {
     /// Returns the least transaction id of this run.
     pub(super) fn first_txn(&self) -> TxnId {
         self.first_txn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::Streams;
+
+    /// Recovery found it prepared, so it was no loser at first.
+    #[test]
+    fn a_transaction_of_an_earlier_run_that_is_rolled_back_later_counts_until_it_is_reverted() {
+        let streams = Streams::default();
+        let reverts = Reverts::recovered([streams.begin(TxnId(3))].into_iter(), TxnId(10));
+        let prepared = streams.begin(TxnId(5));
+        reverts.add(Reverting::new(&prepared));
+        assert_eq!((reverts.left(), reverts.losers()), (2, 2));
+        reverts.is_reverted(&prepared);
+        reverts.is_reverted(&reverts.take().expect("the loser").stream);
+        assert_eq!((reverts.left(), reverts.losers()), (0, 0));
     }
 }

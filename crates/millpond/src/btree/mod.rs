@@ -37,8 +37,6 @@ mod tree_check;
 mod tests;
 
 pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
-#[cfg(test)]
-pub(crate) use tree_check::TreeCheck;
 pub(crate) use estimate::Estimates;
 pub(crate) use leaf::{LeafTarget, row_bytes};
 pub(crate) use merge::is_small;

@@ -1,6 +1,7 @@
 //! The canary: a disk loses writes that the engine takes for durable, and the simulator sees it. It
 //! needs no mistake of the engine; the planted mistakes (`engine.rs`) show that those are seen too.
 
+use sim::budget::stay_on_core;
 use sim::driver::Driver;
 use sim::explore::{Finding, Plan};
 use sim::shape::{SMALL, Shape};
@@ -24,17 +25,18 @@ fn lied_to(d: &Driver) {
     honest(d);
 }
 
-/// Cuts the power before one operation in three.
+/// Cuts the power before one operation in eight.
 fn explore(script: fn(&Driver)) -> Result<(), Box<Finding>> {
     let shape = Shape { faults: true, ..SMALL };
     let workload = Workload { name: "canary", about: "a disk may lie", shape, script, lives: 1 };
     let plan = Plan { seed: 1, flags: 0, backtrace: false };
     let ran = plan.run(&workload)?;
-    plan.cut(&workload, &ran, |step| step % 3 == 0, || true)
+    plan.cut(&workload, &ran, |step| step % 8 == 0, || true)
 }
 
 #[test]
 fn a_lost_write_is_seen() {
+    stay_on_core(0);
     explore(honest).expect("nothing is lost");
     let finding = explore(lied_to).expect_err("writes were lost");
     assert!(finding.cut.is_some() && finding.what.contains("is missing"), "{finding}");

@@ -13,6 +13,7 @@ use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use millpond::{Db, Doublewrite, Isolation, Options};
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
@@ -74,8 +75,8 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
     durability: DurabilityFlag,
     /// Isolation level of the transactions
-    #[arg(long, value_enum, default_value_t = IsolationFlag::RepeatableRead)]
-    isolation: IsolationFlag,
+    #[arg(long, value_parser = levels(), default_value = Isolation::default().name())]
+    isolation: Isolation,
     /// Page size: 4KiB, 8KiB or 16KiB
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
     page: u32,
@@ -105,21 +106,10 @@ fn workload_help() -> String {
     format!("What to run: {}", names.join(", "))
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum IsolationFlag {
-    ReadCommitted,
-    RepeatableRead,
-    Serializable,
-}
-
-impl IsolationFlag {
-    fn isolation(self) -> Isolation {
-        match self {
-            IsolationFlag::ReadCommitted => Isolation::ReadCommitted,
-            IsolationFlag::RepeatableRead => Isolation::RepeatableRead,
-            IsolationFlag::Serializable => Isolation::Serializable,
-        }
-    }
+/// Returns the parser of an isolation level's name.
+fn levels() -> impl TypedValueParser<Value = Isolation> {
+    PossibleValuesParser::new(Isolation::ALL.iter().map(|level| level.name()))
+        .map(|name| Isolation::named(&name).expect("the name of a level"))
 }
 
 fn flag_name(flag: &impl ValueEnum) -> String {
@@ -234,10 +224,7 @@ impl Run {
             rows: self.rows,
             distribution: self.distribution,
             seed: self.seed,
-            begin: TxnSettings {
-                durability: self.durability.durability(),
-                isolation: self.isolation.isolation(),
-            },
+            begin: TxnSettings { durability: self.durability.durability(), isolation: self.isolation },
         }
     }
 
@@ -290,7 +277,7 @@ impl Run {
                 "durability",
                 if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
             ),
-            ("isolation", flag_name(&self.isolation)),
+            ("isolation", self.isolation.name().to_owned()),
             ("seed", self.seed.to_string()),
         ]
     }
@@ -323,7 +310,7 @@ impl Run {
             distribution: flag_name(&self.distribution),
             durability: flag_name(&self.durability),
             ephemeral: self.ephemeral,
-            isolation: flag_name(&self.isolation),
+            isolation: self.isolation.name().to_owned(),
             page_bytes: self.page,
             pool_bytes: self.pool,
             law: self.law.show(),

@@ -109,6 +109,13 @@ impl LogSize {
             let usable = usable.min(self.staying.load(Ordering::Relaxed));
             let mut limits = age_limits(segments::redo_bytes(usable, payload), threads);
             self.law.hold_back(&mut limits);
+            base::check!(
+                limits.soft <= limits.hard && limits.hard <= limits.capacity,
+                "admission delays from {} on and stops at {}, in a log of {}",
+                limits.soft,
+                limits.hard,
+                limits.capacity
+            );
             base::verify!(
                 checkpoint.0 + limits.capacity <= segments.end().0,
                 "admission would let in {} bytes from {checkpoint} on, and the files end at {}",
@@ -177,7 +184,8 @@ impl LogSize {
         // Before the first file goes, the redo of new operations must fit in the files that stay.
         // What was admitted until then decides how many these are.
         if !planted(Bug::ShrunkBeforeLimits) {
-            self.staying.store(files, Ordering::Relaxed);
+            let before = self.staying.swap(files, Ordering::Relaxed);
+            base::check!(before == u64::MAX, "two threads remove log files, down to {before} and {files}");
             self.update_limits(self.parts.clock.now_us());
         }
         if !planted(Bug::LogShrunkTooFar) {

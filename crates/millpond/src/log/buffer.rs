@@ -33,6 +33,11 @@ impl LogBuffer {
     /// Moves the durable LSN. REQUIRES: one thread at a time.
     pub(super) fn set_durable(&self, durable: Lsn) {
         base::verify!(durable <= self.published(), "{durable} is durable and not published");
+        base::check!(
+            self.durable() <= durable,
+            "the durable LSN goes back from {} to {durable}",
+            self.durable()
+        );
         self.durable.store(durable.0, Ordering::Release);
         self.ring.follow(durable);
     }

@@ -153,6 +153,7 @@ impl FlushState {
     /// Counts the waiters whom a flush up to `to` covers, that begins now. Those for lower
     /// positions wait for an earlier flush.
     pub(super) fn waiters_up_to(&self, to: Lsn) -> u64 {
+        base::check!(self.from <= to, "a flush of what lies before {} ends at {to}", self.from);
         (self.waiters.below(to) - self.waiters.below(self.from)) as u64
     }
 
@@ -178,7 +179,8 @@ impl FlushState {
     /// Notes the result of the flush that ends at `end`.
     pub(super) fn complete(&mut self, end: Lsn, info: FlushInfo) {
         let flush = self.in_flight.iter_mut().find(|f| f.end == end).expect("the flush is in flight");
-        flush.done = Some(info);
+        let before = flush.done.replace(info);
+        base::check!(before.is_none(), "the flush up to {end} is completed twice");
     }
 
     /// Takes the first flush, if it is complete.

@@ -126,6 +126,7 @@ impl Unsynced {
         if !after.is_empty() {
             file.write(after, 0)?;
         }
+        base::check!(written <= to, "what outlives the process goes back from {written} to {to}");
         self.written.store(to.0, Ordering::Release);
         self.environment.metrics.add(M::LogUnsyncedWrites, 1);
         Ok(())

@@ -110,7 +110,8 @@ pub(crate) struct KeptRoom {
 
 impl Drop for KeptRoom {
     fn drop(&mut self) {
-        self.kept.fetch_sub(self.bytes, Ordering::SeqCst);
+        let before = self.kept.fetch_sub(self.bytes, Ordering::SeqCst);
+        base::check!(before >= self.bytes, "{} bytes of {before} that are kept are given back", self.bytes);
     }
 }
 

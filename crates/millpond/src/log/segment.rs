@@ -416,6 +416,7 @@ impl Segments {
     /// `checkpoint`, then, from the last on, those that hold nothing yet. `writing` returns the end
     /// of what has been reserved in the log. REQUIRES: the root names this checkpoint durably.
     pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
+        base::check!(files > 0, "a log without a file");
         let _lock = self.files_lock.lock();
         let mut removed = Vec::new();
         let reserved;

@@ -188,6 +188,13 @@ impl TreeRanges {
         }
     }
 
+    /// Whether each range has keys and ends before the next begins.
+    fn is_in_order(&self) -> bool {
+        let ends = self.ranges.iter().map(|(from, range)| (from, &range.end));
+        ends.clone().all(|(from, end)| from < end)
+            && ends.clone().zip(ends.skip(1)).all(|((_, end), (next, _))| end <= next)
+    }
+
     fn bytes(&self) -> u64 {
         self.ranges.iter().map(|(from, range)| bytes_of(from, range)).sum()
     }
@@ -229,12 +236,15 @@ impl ClearedRanges {
         let set = trees.entry(tree).or_default();
         let (ranges, bytes) = (set.ranges.len() as u64, set.bytes());
         change(set);
+        base::verify!(set.is_in_order(), "the cleared ranges of {tree:?} overlap");
         let (now, now_bytes) = (set.ranges.len() as u64, set.bytes());
         if now == 0 {
             trees.remove(&tree);
         }
-        shard.ranges.fetch_add(now.wrapping_sub(ranges), Ordering::AcqRel);
-        self.bytes.fetch_add(now_bytes.wrapping_sub(bytes), Ordering::Relaxed);
+        let all = shard.ranges.fetch_add(now.wrapping_sub(ranges), Ordering::AcqRel);
+        base::check!(all >= ranges, "{ranges} cleared ranges of {tree:?}, and {all} of all trees");
+        let all_bytes = self.bytes.fetch_add(now_bytes.wrapping_sub(bytes), Ordering::Relaxed);
+        base::check!(all_bytes >= bytes, "cleared ranges of {bytes} bytes, and {all_bytes} of all trees");
     }
 
     /// Notes that a range is cleared. `cuts` returns the snapshots that are held, ascending, and an

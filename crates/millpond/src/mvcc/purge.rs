@@ -96,7 +96,9 @@ impl PurgeQueue {
                 .front()
                 .is_some_and(|(lsn, ended)| due.since(*lsn) > OVERDUE_BYTES && ended.is_mere_memory())
         {
-            taken.extend(stripe.pop_front().map(|(_, ended)| ended));
+            let (lsn, ended) = stripe.pop_front().expect("just seen");
+            base::verify!(lsn < due, "{} ended at {lsn} and is not due before {due}", ended.txn);
+            taken.push(ended);
         }
         enter(&mut stripe, lsn, ended);
         taken
@@ -133,6 +135,11 @@ impl PurgeQueue {
             self.gather(&mut sorted, due);
         }
         let taken = sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended));
+        base::check!(
+            taken.iter().zip(sorted.front()).all(|((lsn, _), (next, _))| lsn <= next),
+            "purge leaves behind a transaction that ended before {:?}",
+            taken.as_ref().map(|(lsn, _)| lsn)
+        );
         if taken.is_none() {
             // Many threads may have just stopped committing.
             shrink(&mut sorted);

@@ -35,6 +35,7 @@ impl Loads<'_> {
         let store = self.store;
         let tree = Tree::create(store, id)?;
         let stream = txn.stream_or_begin(self.versions, self.locks)?;
+        base::check!(stream.is_empty(), "{} loads a table after other changes", stream.owner());
         let version = Version { txn: stream.owner(), undo_at: stream.end() };
         let root = store.pool.fetch(tree.root)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool)?;

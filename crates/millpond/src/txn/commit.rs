@@ -48,6 +48,7 @@ impl Commits<'_> {
         room: Room<'_>,
     ) -> Lsn {
         let txn = owner.txn();
+        base::check!(stream.owner() == txn, "{txn} commits with the undo of {}", stream.owner());
         self.versions.status.set(txn, TxnState::Committing);
         let put = |bytes: &mut Vec<u8>| {
             group::put_record(bytes, &Record::Commit { txn });

@@ -57,7 +57,8 @@ impl CounterHold {
 
 impl Drop for CounterHold {
     fn drop(&mut self) {
-        self.0.lockers.fetch_sub(1, Ordering::SeqCst);
+        let before = self.0.lockers.fetch_sub(1, Ordering::SeqCst);
+        base::check!(before > 0, "the counter of {:?} is left, and no transaction wants it", self.0.tree);
     }
 }
 
@@ -149,6 +150,12 @@ impl Counter {
             let Some(taken) = values(next, step) else { return Take::Values(None) };
             let last = taken.first + (taken.count - 1) * step.increment.max(1);
             let after = last.saturating_add(1);
+            base::check!(
+                next <= taken.first && taken.first <= last && last <= step.max,
+                "values {} to {last} of a counter at {next}, the greatest is {}",
+                taken.first,
+                step.max
+            );
             match self.next.compare_exchange(next, after, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Take::Values(Some(taken)),
                 Err(now) => next = now,

@@ -187,6 +187,15 @@ impl HistoryKeeper<'_> {
             return Ok((0, 0));
         }
         groups.push(members.len() - first);
+        base::check!(
+            groups.iter().sum::<usize>() == members.len(),
+            "history batches of {groups:?} for {} transactions",
+            members.len()
+        );
+        base::verify!(
+            members.is_sorted_by_key(|member| member.lsn),
+            "the members of history batches are not in the order of their commits"
+        );
         self.note_shortcuts(&members, &cuts)?;
         let mut rest = &mut members[..];
         let groups = groups.into_iter().map(|count| {

@@ -77,6 +77,12 @@ impl OwnSnapshot {
     pub(super) fn present_lsn(&self, draw: impl Fn() -> Snapshot) -> Lsn {
         let mut own = self.0.borrow_mut();
         let own = own.get_or_insert_with(|| DrawnSnapshot::new(draw()));
-        own.overtaken.get_or_insert_default().present.get_or_insert_with(draw).lsn()
+        let present = own.overtaken.get_or_insert_default().present.get_or_insert_with(draw).lsn();
+        let drawn = own.snapshot.lsn();
+        base::check!(
+            drawn <= present,
+            "the present view, at {present}, is older than the snapshot at {drawn}"
+        );
+        present
     }
 }

@@ -45,6 +45,7 @@ impl PreparedList {
     /// Lets any thread decide a transaction that a session has held. It goes on to use `tables`.
     pub(super) fn leave(&self, xid: &[u8], tables: Vec<Using>) {
         if let Some(found) = self.by_xid.lock().get_mut(xid) {
+            base::check!(found.claimed, "{} is left, and no session holds it", found.owner.txn());
             found.claimed = false;
             found.owner.hide();
             found.tables = tables;
@@ -69,9 +70,13 @@ impl PreparedList {
         }
     }
 
-    /// Removes a transaction that is decided.
+    /// Removes a transaction that is decided. REQUIRES: the caller has claimed it, or holds it.
     pub(super) fn remove(&self, xid: &[u8]) {
-        self.by_xid.lock().remove(xid);
+        let removed = self.by_xid.lock().remove(xid);
+        base::check!(
+            removed.is_some_and(|prepared| prepared.claimed),
+            "a prepared transaction is decided by a thread that has not claimed it"
+        );
     }
 
     /// Returns the xids of all transactions, sorted.

@@ -113,7 +113,8 @@ impl Quarantine {
         entry.failed(error, now_us);
         mu.0 += 1;
         let id = mu.0;
-        mu.1.insert(id, entry);
+        let before = mu.1.insert(id, entry);
+        base::check!(before.is_none(), "two tasks of the quarantine have the number {id}");
         true
     }
 

@@ -91,7 +91,8 @@ impl TableTrees {
 
     /// Stops counting trees that have a table now, or got no pages.
     pub(crate) fn sub_tableless(&self, trees: usize) {
-        self.tableless.fetch_sub(trees as u64, Ordering::AcqRel);
+        let before = self.tableless.fetch_sub(trees as u64, Ordering::AcqRel);
+        base::check!(before >= trees as u64, "{trees} of {before} trees without a table are released");
     }
 
     /// Returns how many trees have pages and no table.

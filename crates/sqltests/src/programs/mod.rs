@@ -1,7 +1,7 @@
 //! The tests of programs that use a database, run on InnoDB and on Millpond.
 //!
 //! [`fetch`] gets SQLAlchemy's and Django's source packages, [`units`] chooses what of their tests
-//! runs, [`mod@run`] runs them with two private servers that differ in nothing but
+//! runs, [`run_units`] runs them with two private servers that differ in nothing but
 //! `default_storage_engine`, and [`outcomes`] compares how each test ended and what its error says.
 //! `mariadb/differs` lists the differences that are right. A difference that is not listed
 //! is an error, and so is a listed one that does not come. `left-out` names the tests that are not

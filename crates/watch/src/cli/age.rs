@@ -1,6 +1,7 @@
 //! `millpond age TARGET`: one line with the checkpoint age, its limit and the share of dirty pages.
 
-use crate::sources::{self, About, LoginFlags, Sample};
+use crate::sources::{self, About, Sample};
+use client::LoginFlags;
 use output::failure::{Failure, Outcome};
 use output::print;
 use output::units::show_size;

@@ -1,7 +1,8 @@
 //! `millpond collect TARGET --out DIR`: samples of a server or a database, for `plot`.
 
 use crate::collect::{self, Archive, Extractor, Job};
-use crate::sources::{self, LoginFlags};
+use crate::sources;
+use client::LoginFlags;
 use output::failure::{Failure, Outcome};
 use output::print;
 use output::stop;

@@ -1,7 +1,7 @@
 //! `millpond serve TARGET`: the write path live in a browser, and for Prometheus.
 
 use crate::serve::{self, DEFAULT_LISTEN, Job, parse_listen};
-use crate::sources::LoginFlags;
+use client::LoginFlags;
 use output::failure::Outcome;
 use std::net::SocketAddr;
 use std::path::PathBuf;

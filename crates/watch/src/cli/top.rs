@@ -1,7 +1,7 @@
 //! `millpond top TARGET`: the write path live in a terminal.
 
-use crate::sources::LoginFlags;
 use crate::top;
+use client::LoginFlags;
 use output::failure::Outcome;
 use output::print;
 use output::units::parse_time;

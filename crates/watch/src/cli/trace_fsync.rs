@@ -1,7 +1,7 @@
 //! `millpond trace-fsync (PID | TARGET)`: syncs by file and reason, how long they took, over time.
 
-use crate::sources::LoginFlags;
 use crate::trace_fsync::{self, Request};
+use client::LoginFlags;
 use output::existing::check_writable;
 use output::failure::Outcome;
 use output::units::parse_time;

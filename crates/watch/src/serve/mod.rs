@@ -13,10 +13,11 @@ mod token;
 
 pub(crate) use access::{DEFAULT_LISTEN, parse_listen};
 
-use crate::sources::{self, LoginFlags, now_us};
+use crate::sources::{self, now_us};
 use crate::top::sampler::{self, Message, Sampled};
 use access::Rules;
 use board::Board;
+use client::LoginFlags;
 use http::{Event, Shared};
 use output::failure::{Failure, Outcome};
 use output::stop;

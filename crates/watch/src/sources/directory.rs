@@ -6,7 +6,7 @@ use super::figures::FIGURES;
 use super::liveness::{Look, Newest, Watched, is_locked};
 use super::of_millpond;
 use super::source::{About, Sample, Source};
-use super::trouble::Trouble;
+use client::Trouble;
 use millpond::inspect::{self, Recording};
 use output::existing::existing_database;
 use output::failure::{Failure, Outcome};

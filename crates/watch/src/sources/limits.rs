@@ -5,7 +5,7 @@
 //! both as status variables, and what they are called has changed; the formulas are those of
 //! `log_calc_max_ages` (5.7), `log_t::set_capacity` (MariaDB) and `Log_files_capacity` (8.0.30).
 
-use super::version::Version;
+use client::Version;
 
 /// What decides the limits.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! Metrics of a server that are counted only as long as somebody watches.
 
-use super::Access;
+use super::of_access;
+use client::Access;
 use output::failure::{Failure, Outcome};
 
 /// The metrics that were switched on. Dropping it switches them off again.
@@ -13,7 +14,7 @@ pub(crate) struct MetricsOn {
 impl MetricsOn {
     /// Switches on what gives figures of the schema and is switched off.
     pub(crate) fn start(access: Access) -> Outcome<MetricsOn> {
-        let source = access.source()?;
+        let source = of_access(&access)?;
         let about = source.about();
         let off: Vec<String> = about.switched_off().into_iter().map(str::to_owned).collect();
         if let (true, Some(refusal)) = (off.is_empty(), about.refusals.first()) {

@@ -4,7 +4,7 @@
 use super::figures::{FIGURES, Figure, Origin, TextFigure, kind_of_status};
 use super::limits::{Limits, LogSettings, limits};
 use super::status_text::LogSection;
-use super::version::Version;
+use client::Version;
 use output::samples::{ColumnKind, Values};
 use std::collections::BTreeMap;
 

@@ -1,20 +1,17 @@
 //! Samples of a server: one statement for each, two or three where a version does not allow one.
 
 use super::clock::now_us;
-use super::connection::{Connection, Row};
-use super::login::Login;
 use super::of_server::{self, Answers, Facts, MetricFact};
 use super::source::{About, Sample, Source};
 use super::status_text::log_section;
-use super::trouble::Trouble;
-use super::version::Version;
+use client::{Access, Connection, Row, Trouble, Version};
 use output::samples::ColumnKind;
 use std::collections::BTreeMap;
 
 /// A server, connected or not.
 #[derive(Debug)]
 pub(super) struct Server {
-    login: Login,
+    access: Access,
     connection: Option<Connection>,
     facts: Facts,
     statements: Statements,
@@ -85,9 +82,9 @@ pub(super) fn statements(allowed: &Allowed) -> Statements {
 
 impl Server {
     /// Connects, and learns what the server is and allows.
-    pub(super) fn open(name: String, login: Login) -> Result<Server, Trouble> {
+    pub(super) fn open(access: Access) -> Result<Server, Trouble> {
         let about = About {
-            target: name,
+            target: access.name().to_owned(),
             version: String::new(),
             configuration: Vec::new(),
             origins: Vec::new(),
@@ -100,14 +97,14 @@ impl Server {
             refusals: Vec::new(),
         };
         let statements = Statements { values: STATUS, metrics: None, text: false };
-        let mut server = Server { login, connection: None, facts, statements, about };
+        let mut server = Server { access, connection: None, facts, statements, about };
         server.connect()?;
         Ok(server)
     }
 
     /// Connects, and learns everything anew: after a restart it may be another version.
     fn connect(&mut self) -> Result<(), Trouble> {
-        let mut connection = Connection::open(&self.login)?;
+        let mut connection = self.access.try_connect()?;
         let version = connection.rows("SELECT @@version, @@version_comment")?;
         let cell = |at: usize| version.first().and_then(|row| row.get(at)?.clone()).unwrap_or_default();
         let version = Version::parse(&cell(0), &cell(1));

@@ -1,22 +1,22 @@
 //! What gives samples of a target: what is known of it before, and all figures at one moment.
 
 use super::of_server;
-use super::trouble::Trouble;
+use client::Trouble;
 use output::samples::Values;
 
 /// What is known of a target before it is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct About {
+pub struct About {
     /// What is looked at, without a password.
-    pub(crate) target: String,
+    pub target: String,
     /// Whose server and which version, or that it is a database of Millpond.
-    pub(crate) version: String,
+    pub version: String,
     /// The settings, by name.
-    pub(crate) configuration: Vec<(String, String)>,
+    pub configuration: Vec<(String, String)>,
     /// Where each figure of the schema comes from, or why the target does not have it.
-    pub(crate) origins: Vec<(&'static str, Result<String, String>)>,
+    pub origins: Vec<(&'static str, Result<String, String>)>,
     /// What a server refused, with the grant that is missing.
-    pub(crate) refusals: Vec<String>,
+    pub refusals: Vec<String>,
 }
 
 /// How the names of the metrics of flushing begin. They are many, and one pattern switches them on.
@@ -41,13 +41,13 @@ impl About {
 
 /// All figures at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// When they were read, microseconds since 1970.
-    pub(crate) unix_us: u64,
+    pub unix_us: u64,
     /// The figures: those of the schema, then the target's own.
-    pub(crate) values: Values,
+    pub values: Values,
     /// Of a database: everything that it measures, with the histograms.
-    pub(crate) engine: Option<Box<millpond::Snapshot>>,
+    pub engine: Option<Box<millpond::Snapshot>>,
 }
 
 impl Sample {
@@ -63,7 +63,7 @@ impl Sample {
 }
 
 /// Gives samples of a target.
-pub(crate) trait Source {
+pub trait Source {
     /// Returns what is known of the target.
     fn about(&self) -> &About;
 

@@ -7,7 +7,7 @@ use super::figures::FIGURES;
 use super::of_server::{self, Answers, Facts, MetricFact, needs_status_text, provenance};
 use super::server::{Allowed, Statements, numbers, statements};
 use super::status_text::LogSection;
-use super::version::Version;
+use client::Version;
 use expect_test::{Expect, expect};
 use output::samples::ColumnKind;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Samples of a target, once a second, from a thread of its own.
 
 use crate::collect::next_second;
-use crate::sources::{self, About, Access, LoginFlags, MetricsOn, Sample, Source};
+use crate::sources::{self, About, MetricsOn, Sample, Source};
+use client::{Access, LoginFlags};
 use output::failure::{Failure, Outcome};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(crate) fn start(target: String, login: LoginFlags, enable_metrics: bool) -> 
     };
     let access = metrics.as_ref().map(|metrics| metrics.access().clone());
     let open = move || match access {
-        Some(access) => access.source(),
+        Some(access) => sources::of_access(&access),
         None => sources::open(&target, &login),
     };
     let (sender, messages) = mpsc::channel();

@@ -4,7 +4,8 @@
 use super::draw::draw;
 use super::sampler::{self, Message, Sampled};
 use super::state::{Key, State};
-use crate::sources::{LoginFlags, now_us};
+use crate::sources::now_us;
+use client::LoginFlags;
 use output::failure::{Failure, Outcome};
 use output::stop;
 use ratatui::Terminal;

@@ -25,7 +25,7 @@ mod tests;
 mod tracefs;
 mod watch;
 
-use crate::sources::LoginFlags;
+use client::LoginFlags;
 use output::existing::existing_database;
 use output::failure::{Failure, Outcome};
 use output::stop;

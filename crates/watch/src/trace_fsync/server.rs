@@ -7,7 +7,8 @@ use super::purpose::purpose;
 use super::request::Request;
 use super::result::{Counted, Row, Second, Trace};
 use super::watch as tracepoints;
-use crate::sources::{Access, Connection, LoginFlags, Sample, Source};
+use crate::sources::{Sample, Source};
+use client::{Access, Connection, LoginFlags};
 use output::failure::{Failure, Outcome};
 use output::stop;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub(crate) fn trace(request: &Request, login: &LoginFlags) -> Outcome<Trace> {
     let [pid_file, datadir, performance_schema] = facts.as_slice() else {
         return Err(Failure::failed(format!("{} does not say where it runs", request.target)));
     };
-    let mut source = access.source()?;
+    let mut source = crate::sources::of_access(&access)?;
     stop::install();
     let refused = match local(Path::new(datadir), pid_file) {
         Some(process) => match with_commits(source.as_mut(), || {

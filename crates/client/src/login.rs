@@ -1,8 +1,8 @@
 //! Who logs in, and with which password: from the URL, an option file, the environment or a prompt.
 //! A password never comes from the command line, where every user of the machine can read it.
 
-use super::option_file::{self, FileOption};
-use super::target::{Address, Tls};
+use crate::option_file::{self, FileOption};
+use crate::target::{Address, Tls};
 use output::failure::{Failure, Outcome};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::fs::File;
@@ -14,7 +14,7 @@ const PORT: u16 = 3306;
 /// The socket of a server, if nothing names another one: that of Debian.
 const SOCKET: &str = "/run/mysqld/mysqld.sock";
 /// The groups of an option file that are read; what comes later in the file wins.
-pub(super) const GROUPS: [&str; 6] =
+pub(crate) const GROUPS: [&str; 6] =
     ["client", "client-server", "client-mariadb", "mariadb-client", "mysql", "millpond"];
 /// The options that are read, each with the length of its shortest beginning that no other option
 /// of the clients has.
@@ -22,8 +22,8 @@ const NAMES: [(&str, usize); 6] =
     [("user", 2), ("password", 3), ("host", 2), ("port", 2), ("socket", 2), ("ssl-ca", 6)];
 
 /// Flags of every command that connects to a server.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct LoginFlags {
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct LoginFlags {
     /// Read user and password from this file instead of ~/.my.cnf
     #[arg(long, value_name = "FILE")]
     defaults_file: Option<PathBuf>,
@@ -223,9 +223,9 @@ fn typed(keys: impl Iterator<Item = io::Result<u8>>) -> io::Result<Option<String
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::Target;
     use super::*;
     use crate::scratch::Scratch;
+    use crate::target::Target;
     use expect_test::expect;
     use std::fmt::Write as _;
 

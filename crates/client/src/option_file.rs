@@ -16,15 +16,15 @@ const DEPTH: usize = 10;
 const EXTENSION: &[u8] = b".cnf";
 
 /// An option: its name, and what follows `=`.
-pub(super) type FileOption = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type FileOption = (Vec<u8>, Option<Vec<u8>>);
 
 /// What an option file and the files that it includes say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The options of the groups that were asked for, in order.
-    pub(super) options: Vec<FileOption>,
+    pub(crate) options: Vec<FileOption>,
     /// What was left out, in sentences.
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What a line says.
@@ -39,7 +39,7 @@ enum Line<'l> {
 
 /// Reads a file: the options of these groups, which have no upper-case letters. `None` if the file
 /// is not there. An error names the file and the line.
-pub(super) fn read(path: &Path, groups: &[&str]) -> Result<Option<Found>, String> {
+pub(crate) fn read(path: &Path, groups: &[&str]) -> Result<Option<Found>, String> {
     let mut found = Found::default();
     let there = file(path, groups, 0, &mut found)?;
     Ok(there.then_some(found))
@@ -210,8 +210,8 @@ fn value(text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::login::GROUPS;
     use super::*;
+    use crate::login::GROUPS;
     use crate::scratch::Scratch;
     use base::prng::Prng;
     use expect_test::expect;

@@ -1,7 +1,7 @@
 //! What a session that watches sets for itself, so that the server's GLOBAL settings do not spoil
 //! its figures: cut an answer, refuse or end a statement, or close an idle connection.
 
-use super::trouble::Trouble;
+use crate::trouble::Trouble;
 
 /// What every server has, in one statement.
 const EVERYWHERE: &str = "SET SESSION sql_mode = '', sql_select_limit = 18446744073709551615, \
@@ -29,7 +29,7 @@ const SOMEWHERE: [&str; 8] = [
 const NOT_HERE: [u16; 6] = [1193, 1227, 1229, 1231, 1232, 1238];
 
 /// Sets everything, by `run`, which runs a statement.
-pub(super) fn set(mut run: impl FnMut(&str) -> Result<(), Trouble>) -> Result<(), Trouble> {
+pub(crate) fn set(mut run: impl FnMut(&str) -> Result<(), Trouble>) -> Result<(), Trouble> {
     run(EVERYWHERE)?;
     for statement in SOMEWHERE {
         match run(statement) {

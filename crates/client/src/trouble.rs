@@ -8,7 +8,7 @@ const NO_ENTRY: [u16; 11] = [1045, 1698, 1044, 1130, 1251, 1275, 1524, 1820, 186
 
 /// Why a server gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// It is not there, or went away: to try again may help.
     Gone(String),
     /// The user may not do this, or the server does not know it: to try again is useless.
@@ -24,7 +24,7 @@ impl Trouble {
     /// Whether only a person can end it: the user may not log in. All else may pass by itself, also
     /// a refusal: a statement that was killed or took too long, too many connections or statements
     /// in an hour, no memory or no disk for an answer.
-    pub(crate) fn is_final(&self) -> bool {
+    pub fn is_final(&self) -> bool {
         match self {
             Trouble::Gone(_) => false,
             Trouble::Refused { code, .. } => *code == 0 || NO_ENTRY.contains(code),

@@ -1,10 +1,11 @@
 //! A connection to a server, over the crate `mysql`: statements in, rows of text out, and errors
 //! that say what to do.
 
-use super::login::{Login, Place};
-use super::session;
-use super::target::Tls;
-use super::trouble::Trouble;
+use crate::login::{Login, Place};
+use crate::session;
+use crate::target::Tls;
+use crate::trouble::Trouble;
+use mysql::consts::CapabilityFlags;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts, Value};
 use std::borrow::Cow;
@@ -21,10 +22,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 const PACKET: usize = 16 << 20;
 
 /// A row: a text for each column, or NULL.
-pub(crate) type Row = Vec<Option<String>>;
+pub type Row = Vec<Option<String>>;
 
 /// A connection.
-pub(crate) struct Connection {
+pub struct Connection {
     conn: Conn,
 }
 
@@ -37,20 +38,29 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// Connects. The session has its own settings where the server's would spoil figures.
     pub(crate) fn open(login: &Login) -> Result<Connection, Trouble> {
-        let conn = Conn::new(options(login)).map_err(|error| judge(&error, login))?;
-        let mut connection = Connection { conn };
+        let mut connection = Connection { conn: connect(login, Some(ANSWER))? };
         session::set(|statement| connection.rows(statement).map(drop))?;
         Ok(connection)
     }
 
     /// Runs a statement, and returns its rows.
-    pub(crate) fn rows(&mut self, statement: &str) -> Result<Vec<Row>, Trouble> {
-        let rows: Vec<mysql::Row> = self.conn.query(statement).map_err(|error| explain(&error))?;
-        Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+    pub fn rows(&mut self, statement: &str) -> Result<Vec<Row>, Trouble> {
+        rows(&mut self.conn, statement)
     }
 }
 
-fn options(login: &Login) -> OptsBuilder {
+/// Runs a statement, and returns its rows.
+pub(crate) fn rows(conn: &mut Conn, statement: &str) -> Result<Vec<Row>, Trouble> {
+    let rows: Vec<mysql::Row> = conn.query(statement).map_err(|error| explain(&error))?;
+    Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+}
+
+/// Connects. `answer` is how long an answer may take; `None` is for ever.
+pub(crate) fn connect(login: &Login, answer: Option<Duration>) -> Result<Conn, Trouble> {
+    Conn::new(options(login, answer)).map_err(|error| judge(&error, login))
+}
+
+fn options(login: &Login, answer: Option<Duration>) -> OptsBuilder {
     let options = OptsBuilder::new()
         .user(Some(&login.user))
         .pass(login.password.as_deref())
@@ -59,8 +69,10 @@ fn options(login: &Login) -> OptsBuilder {
         .max_allowed_packet(Some(PACKET))
         .stmt_cache_size(0)
         .tcp_connect_timeout(Some(CONNECT))
-        .read_timeout(Some(ANSWER))
-        .write_timeout(Some(ANSWER));
+        .read_timeout(answer)
+        .write_timeout(answer)
+        // A changed row counts, also if it had the same value before.
+        .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS);
     let options = match &login.place {
         Place::Socket(path) => options.socket(Some(path.to_string_lossy())),
         Place::Tcp(host, port) => options.ip_or_hostname(Some(host)).tcp_port(*port),
@@ -129,7 +141,7 @@ fn judge(error: &mysql::Error, login: &Login) -> Trouble {
 }
 
 /// Says why a statement failed.
-fn explain(error: &mysql::Error) -> Trouble {
+pub(crate) fn explain(error: &mysql::Error) -> Trouble {
     match error {
         mysql::Error::MySqlError(error) if PASSING.contains(&error.code) => {
             Trouble::Gone(error.message.clone())

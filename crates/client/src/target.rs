@@ -1,14 +1,14 @@
 //! What a command looks at: a server or a database directory.
 //!
 //! A server is `mysql://user@host:port/`, or `mysql://user@localhost/?socket=/path`. What the URL
-//! leaves out comes from the option file, see [`super::login`]. Everything else is a directory.
+//! leaves out comes from the option file, see `login`. Everything else is a directory.
 
 use std::fmt;
 use std::path::PathBuf;
 
 /// What a command looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// A server that speaks the protocol of MySQL.
     Server(Address),
     /// The directory of a database, which may be open in another process.
@@ -17,22 +17,22 @@ pub(crate) enum Target {
 
 /// Where a server is, as far as the URL says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     /// The user.
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
     /// The host.
-    pub(crate) host: Option<String>,
+    pub host: Option<String>,
     /// The port.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// The path of the socket. It goes before host and port.
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// How the connection is protected.
-    pub(crate) tls: Tls,
+    pub tls: Tls,
 }
 
 /// How a connection is protected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tls {
+pub enum Tls {
     /// Not at all.
     #[default]
     Off,
@@ -48,7 +48,7 @@ const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 
 impl Target {
     /// Reads a target. An error is one sentence, and never repeats a password.
-    pub(crate) fn parse(text: &str) -> Result<Target, String> {
+    pub fn parse(text: &str) -> Result<Target, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             if text.is_empty() {
                 return Err("a target is a directory or mysql://user@host:port/, not nothing".into());

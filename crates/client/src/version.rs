@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Whose server it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Maker {
+pub enum Maker {
     /// MySQL, and what behaves like it.
     MySql,
     /// Percona Server.
@@ -15,16 +15,16 @@ pub(crate) enum Maker {
 
 /// A server's maker and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub struct Version {
     /// Whose it is.
-    pub(crate) maker: Maker,
+    pub maker: Maker,
     /// Major, minor and patch.
-    pub(crate) number: (u32, u32, u32),
+    pub number: (u32, u32, u32),
 }
 
 impl Version {
     /// Reads `SELECT @@version, @@version_comment`.
-    pub(crate) fn parse(version: &str, comment: &str) -> Version {
+    pub fn parse(version: &str, comment: &str) -> Version {
         let both = format!("{version} {comment}").to_lowercase();
         let maker = match &both {
             text if text.contains("mariadb") => Maker::MariaDb,
@@ -42,12 +42,12 @@ impl Version {
     }
 
     /// Whether it is MariaDB.
-    pub(crate) fn is_mariadb(self) -> bool {
+    pub fn is_mariadb(self) -> bool {
         self.maker == Maker::MariaDb
     }
 
     /// Whether it is at least this one.
-    pub(crate) fn from(self, number: (u32, u32, u32)) -> bool {
+    pub fn from(self, number: (u32, u32, u32)) -> bool {
         self.number >= number
     }
 }

@@ -1,30 +1,35 @@
 //! Runs a workload's sessions on threads: warm-up, then the measured phase, with retries and an
-//! optional fixed rate.
+//! optional rate.
 //!
 //! Closed loop: a thread begins its next transaction when the last one has ended. Open loop
-//! (`--rate`): each transaction has an intended start that does not depend on the others. Latency
-//! counts from the intended start, so a stall shows in every transaction that it delayed (no
-//! coordinated omission).
+//! (`--rate`): each transaction has an intended start that does not depend on how long others took
+//! ([`Arrivals`]). Latency counts from the intended start, so a stall shows in every transaction
+//! that it delayed (no coordinated omission).
 
-use crate::figures::{Figures, Level, Reading, checkpoint_age, device_write_bytes, fsyncs};
+use crate::arrivals::{Arrivals, Burst};
+use crate::figures::{Figures, Level};
 use crate::measurements::{CommittedTxn, Measurements, Totals, Window};
+use crate::observer::{DbObserver, Observer};
 use crate::progress::Progress;
 use crate::workload::{Session, Workload};
 use hdrhistogram::Histogram;
-use millpond::{Db, Snapshot};
+use millpond::Db;
 use output::failure::{Failure, Outcome};
 use output::samples::{self, ColumnKind, Samples};
 use output::stop;
 use output::units::{show_micros, show_size};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the main thread samples the checkpoint age and checks for the end.
+/// How often the main thread checks for the end of a run.
 const POLL: Duration = Duration::from_millis(100);
 /// The longest sleep of a thread that waits for its intended start. It must see the end of the run
 /// in time.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
+
+/// The seed of the intended starts. They are the same in each run at the same rate.
+const ARRIVALS_SEED: u64 = 1;
 
 /// How a workload is run.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +40,14 @@ pub(crate) struct Pace {
     pub(crate) warmup: Duration,
     /// Length of the measured phase; `None` if the workload ends by itself.
     pub(crate) seconds: Option<Duration>,
-    /// Transactions a second of all threads together; `None` is as fast as possible.
-    pub(crate) rate: Option<f64>,
+    /// Transactions a second of all threads together, and when more come; `None` is as fast as
+    /// possible.
+    pub(crate) rate: Option<(f64, Option<Burst>)>,
     /// Keep the value of every metric at each second of the measured phase.
     pub(crate) sampled: bool,
 }
 
-/// The results of the measured phase.
+/// The results of the measured phase of a run on a database.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// What the threads measured.
@@ -54,13 +60,23 @@ pub(crate) struct Measured {
     pub(crate) samples: Samples,
 }
 
+/// The results of the measured phase, whatever the run works on.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    /// What the threads measured.
+    pub(crate) totals: Totals,
+    /// The checkpoint age during the phase.
+    pub(crate) age: Level,
+    /// Every metric at each second; empty unless requested.
+    pub(crate) samples: Samples,
+}
+
 /// What the threads share.
 struct Shared<'a> {
     measurements: &'a Measurements,
-    rate: Option<f64>,
+    arrivals: Option<Mutex<Arrivals>>,
     go: Barrier,
     started: Mutex<Option<Instant>>,
-    tickets: AtomicU64,
     stop: AtomicBool,
     running: AtomicU32,
     failure: Mutex<Option<Failure>>,
@@ -79,9 +95,8 @@ impl Shared<'_> {
     /// Waits until the next transaction should begin at the fixed rate. Returns its intended start,
     /// or `None` at the end of the run.
     fn wait_for_start(&self, start: Instant) -> Option<Instant> {
-        let Some(rate) = self.rate else { return Some(Instant::now()) };
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        let intended = start + Duration::from_secs_f64(ticket as f64 / rate);
+        let Some(arrivals) = &self.arrivals else { return Some(Instant::now()) };
+        let intended = start + arrivals.lock().unwrap_or_else(PoisonError::into_inner).next();
         loop {
             let wait = intended.saturating_duration_since(Instant::now());
             if wait.is_zero() {
@@ -103,13 +118,14 @@ impl Shared<'_> {
             let row_changes = loop {
                 match session.attempt() {
                     Ok(changes) => break changes,
-                    Err(error) if error.is_retryable() => {
+                    Err(error) => {
+                        let Some(kind) = error.retryable() else { return Err(error.into()) };
                         if self.stopped() {
                             return Ok(());
                         }
+                        self.measurements.record_error(thread, kind, Instant::now());
                         retries += 1;
                     }
-                    Err(error) => return Err(error.into()),
                 }
             };
             self.measurements
@@ -138,22 +154,31 @@ pub(crate) fn drive(
     pace: Pace,
     progress: &mut Progress,
 ) -> Outcome<Measured> {
+    let sessions =
+        (0..pace.threads).map(|thread| workload.session(db, thread)).collect::<Outcome<Vec<_>>>()?;
+    let mut observer = DbObserver::new(db);
+    let Driven { totals, age, samples } = drive_sessions(sessions, &mut observer, pace, progress)?;
+    Ok(Measured { totals, figures: observer.figures(), age, samples })
+}
+
+/// Runs each session on a thread of its own and returns what was measured.
+pub(crate) fn drive_sessions(
+    sessions: Vec<Box<dyn Session>>,
+    observer: &mut dyn Observer,
+    pace: Pace,
+    progress: &mut Progress,
+) -> Outcome<Driven> {
     let measurements = Measurements::new(pace.threads);
-    let mut sessions = Vec::new();
-    for thread in 0..pace.threads {
-        sessions.push(workload.session(db, thread)?);
-    }
     let shared = Shared {
         measurements: &measurements,
-        rate: pace.rate,
+        arrivals: pace.rate.map(|(rate, burst)| Mutex::new(Arrivals::new(rate, burst, ARRIVALS_SEED))),
         go: Barrier::new(pace.threads as usize + 1),
         started: Mutex::new(None),
-        tickets: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         running: AtomicU32::new(pace.threads),
         failure: Mutex::new(None),
     };
-    let measured = std::thread::scope(|scope| {
+    let Observation { window, age, samples } = std::thread::scope(|scope| {
         for (thread, mut session) in (0..).zip(sessions) {
             let shared = &shared;
             scope.spawn(move || {
@@ -163,24 +188,20 @@ pub(crate) fn drive(
                 }
             });
         }
-        let measured = Monitor { db, shared: &shared, pace, progress, samples: Samples::new() }.run();
+        let observed = Monitor { observer, shared: &shared, pace, progress, samples: Samples::new() }.run();
         shared.stop.store(true, Ordering::Relaxed);
-        measured
+        observed
     });
     if let Some(failure) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(failure);
     }
     stop::check()?;
-    let Observation { window, before, after, age, samples } = measured;
-    let figures = Figures::between(&before, &after);
-    Ok(Measured { totals: measurements.totals(window), figures, age, samples })
+    Ok(Driven { totals: measurements.totals(window), age, samples })
 }
 
 /// What the main thread observed of the measured phase.
 struct Observation {
     window: Window,
-    before: Reading,
-    after: Reading,
     age: Level,
     samples: Samples,
 }
@@ -203,7 +224,7 @@ impl Phase {
 
 /// The work of the main thread: it begins and ends the measured phase and shows the progress.
 struct Monitor<'a, 'b> {
-    db: &'a Db,
+    observer: &'a mut dyn Observer,
     shared: &'a Shared<'b>,
     pace: Pace,
     progress: &'a mut Progress,
@@ -212,7 +233,7 @@ struct Monitor<'a, 'b> {
 
 impl Monitor<'_, '_> {
     fn run(mut self) -> Observation {
-        let mut before = Reading::now(self.db);
+        self.observer.begin();
         let start = Instant::now();
         *self.shared.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
         let mut window = self.window_from(start);
@@ -223,20 +244,26 @@ impl Monitor<'_, '_> {
         let mut age = Level::default();
         if !self.pace.warmup.is_zero() {
             self.watch(Phase::WarmUp, start, Some(start + self.pace.warmup), &mut Level::default());
-            before = Reading::now(self.db);
+            self.observer.begin();
             window = self.window_from(Instant::now());
             self.shared.measurements.open_window(window);
         }
-        self.sample(0.0, &self.db.metrics(), None);
+        self.sample(0.0, None);
         self.watch(Phase::Measure, window.start, window.end, &mut age);
-        let after = Reading::now(self.db);
-        age.add(checkpoint_age(&self.db.metrics()));
+        self.observer.end();
+        self.add_age(&mut age);
         self.progress.finish();
-        Observation { window, before, after, age, samples: self.samples }
+        Observation { window, age, samples: self.samples }
     }
 
     fn window_from(&self, start: Instant) -> Window {
         Window { start, end: self.pace.seconds.map(|length| start + length) }
+    }
+
+    fn add_age(&self, age: &mut Level) {
+        if let Some(bytes) = self.observer.checkpoint_age() {
+            age.add(bytes);
+        }
     }
 
     /// Samples and shows progress until `end`, until no thread runs any more, or until something
@@ -244,7 +271,8 @@ impl Monitor<'_, '_> {
     /// missed one is left out.
     fn watch(&mut self, phase: Phase, start: Instant, end: Option<Instant>, age: &mut Level) {
         let mut shown = Duration::ZERO;
-        let mut syncs = fsyncs(&self.db.metrics());
+        let mut read = start;
+        let mut syncs = self.observer.fsyncs();
         self.shared.measurements.take_recent();
         loop {
             let now = Instant::now();
@@ -252,34 +280,31 @@ impl Monitor<'_, '_> {
                 || self.shared.running.load(Ordering::Acquire) == 0
                 || self.shared.stopped()
                 || stop::asked();
-            let snapshot = self.db.metrics();
             let passed = now.duration_since(start);
             let since = (passed - shown).as_secs_f64();
             let due = passed.as_secs() > shown.as_secs();
             // The last part of a second gets a sample only if it is long or is all there is.
             let last = over && (since >= 0.5 || shown.is_zero());
+            if due || last || now.duration_since(read) >= self.observer.interval() {
+                self.observer.read();
+                self.add_age(age);
+                read = now;
+            }
             if due || last {
                 let recent = self.shared.measurements.take_recent();
                 if phase == Phase::Measure {
-                    self.sample(passed.as_secs_f64(), &snapshot, Some(&recent));
+                    self.sample(passed.as_secs_f64(), Some(&recent));
                 }
+                let synced = self.observer.fsyncs();
                 if due {
-                    self.progress.show(&format!(
-                        "{} {:>4.0} s   {:>8.0} tps   p99 {:>8}   checkpoint age {:>8}   {:>6.0} fsyncs/s",
-                        phase.name(),
-                        passed.as_secs_f64(),
-                        recent.len() as f64 / since,
-                        show_micros(recent.value_at_percentile(99.0) as f64 / 1000.0),
-                        show_size(checkpoint_age(&snapshot) as f64),
-                        fsyncs(&snapshot).saturating_sub(syncs) as f64 / since,
-                    ));
+                    let synced = synced.zip(syncs).map(|(now, before)| now.saturating_sub(before));
+                    self.show(phase, passed, since, &recent, synced);
                 }
-                (shown, syncs) = (passed, fsyncs(&snapshot));
+                (shown, syncs) = (passed, synced);
             }
             if over {
                 return;
             }
-            age.add(checkpoint_age(&snapshot));
             // A workload that ends by itself may end soon. The time of its end comes from the
             // threads.
             let nap = if end.is_none() { POLL / 20 } else { POLL };
@@ -289,18 +314,38 @@ impl Monitor<'_, '_> {
         }
     }
 
+    /// Shows the progress: `recent` are the latencies and `syncs` the syncs of the last `since`
+    /// seconds.
+    fn show(
+        &mut self,
+        phase: Phase,
+        passed: Duration,
+        since: f64,
+        recent: &Histogram<u64>,
+        syncs: Option<u64>,
+    ) {
+        let age = self.observer.checkpoint_age();
+        let age = age.map_or(String::new(), |age| format!("   checkpoint age {:>8}", show_size(age as f64)));
+        let syncs = syncs.map_or(String::new(), |syncs| format!("   {:>6.0} fsyncs/s", syncs as f64 / since));
+        self.progress.show(&format!(
+            "{} {:>4.0} s   {:>8.0} tps   p99 {:>8}{age}{syncs}",
+            phase.name(),
+            passed.as_secs_f64(),
+            recent.len() as f64 / since,
+            show_micros(recent.value_at_percentile(99.0) as f64 / 1000.0),
+        ));
+    }
+
     /// Keeps the value of every metric, if requested. `recent` are the latencies since the last
     /// sample.
-    fn sample(&mut self, seconds: f64, snapshot: &Snapshot, recent: Option<&Histogram<u64>>) {
+    fn sample(&mut self, seconds: f64, recent: Option<&Histogram<u64>>) {
         if !self.pace.sampled {
             return;
         }
-        let mut values = samples::of_engine(snapshot);
-        let counter =
-            |name: &str, unit, value: u64| (name.to_owned(), unit, ColumnKind::Counter, value as f64);
+        let mut values = self.observer.values();
         let so_far = self.samples.last("run_transactions").unwrap_or(0.0) as u64;
-        values.push(counter("run_transactions", "count", so_far + recent.map_or(0, Histogram::len)));
-        values.extend(device_write_bytes().map(|bytes| counter("device_write_bytes", "bytes", bytes)));
+        let so_far = so_far + recent.map_or(0, Histogram::len);
+        values.push(("run_transactions".to_owned(), "count", ColumnKind::Counter, so_far as f64));
         for (name, percentile) in samples::LATENCIES {
             if let Some(recent) = recent.filter(|recent| !recent.is_empty()) {
                 let us = recent.value_at_percentile(*percentile) as f64 / 1000.0;
@@ -315,13 +360,12 @@ impl Monitor<'_, '_> {
 mod tests {
     use super::*;
 
-    fn shared(measurements: &Measurements, rate: Option<f64>) -> Shared<'_> {
+    fn shared(measurements: &Measurements, rate: f64) -> Shared<'_> {
         Shared {
             measurements,
-            rate,
+            arrivals: Some(Mutex::new(Arrivals::new(rate, None, ARRIVALS_SEED))),
             go: Barrier::new(1),
             started: Mutex::new(None),
-            tickets: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             running: AtomicU32::new(1),
             failure: Mutex::new(None),
@@ -331,22 +375,21 @@ mod tests {
     #[test]
     fn at_a_fixed_rate_starts_do_not_depend_on_other_transactions() {
         let measurements = Measurements::new(1);
-        let shared = shared(&measurements, Some(1000.0));
+        let shared = shared(&measurements, 1000.0);
+        let mut arrivals = Arrivals::new(1000.0, None, ARRIVALS_SEED);
         // The start was long ago: the run is late, and every transaction starts at once, with its
         // intended time.
         let start = Instant::now() - Duration::from_secs(5);
-        assert_eq!(shared.wait_for_start(start), Some(start));
-        assert_eq!(shared.wait_for_start(start), Some(start + Duration::from_millis(1)));
-        assert_eq!(shared.wait_for_start(start), Some(start + Duration::from_millis(2)));
+        for _ in 0..3 {
+            assert_eq!(shared.wait_for_start(start), Some(start + arrivals.next()));
+        }
     }
 
     #[test]
     fn a_thread_that_waits_for_its_start_sees_the_end() {
         let measurements = Measurements::new(1);
-        let shared = shared(&measurements, Some(0.001));
+        let shared = shared(&measurements, 0.000_001);
         shared.stop.store(true, Ordering::Relaxed);
-        let start = Instant::now();
-        assert_eq!(shared.wait_for_start(start), Some(start));
-        assert_eq!(shared.wait_for_start(start), None);
+        assert_eq!(shared.wait_for_start(Instant::now()), None);
     }
 }

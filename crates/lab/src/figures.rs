@@ -22,6 +22,11 @@ impl Reading {
     pub(crate) fn of(engine: Snapshot) -> Reading {
         Reading { engine, device_write_bytes: None }
     }
+
+    /// Returns what the engine counted.
+    pub(crate) fn engine(&self) -> &Snapshot {
+        &self.engine
+    }
 }
 
 /// Returns the bytes that this process has sent to the storage layer, as the kernel counts them.
@@ -86,6 +91,11 @@ impl Level {
         self.max = self.max.max(value);
         self.sum += value;
         self.samples += 1;
+    }
+
+    /// Returns whether there is no sample.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.samples == 0
     }
 
     /// Returns the greatest sample.

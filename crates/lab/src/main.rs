@@ -2,11 +2,12 @@
 //! inside.
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
-//! threads. `measurements` and `figures` measure; `result` and `report` show the result. `law` are
-//! the flags of flow control. `crash` is the experiment that kills a process and checks its
+//! threads. `measurements`, `figures` and `observer`
+//! measure; `result` and `report` show the result. `law` are the flags of flow control. `crash` is the experiment that kills a process and checks its
 //! commits, `torture` lives many lives of one database, `bench` has one benchmark in each file. The
 //! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
 
+mod arrivals;
 mod bench;
 mod cli;
 mod crash;
@@ -15,6 +16,7 @@ mod durability;
 mod figures;
 mod law;
 mod measurements;
+mod observer;
 mod own_process;
 mod progress;
 mod report;

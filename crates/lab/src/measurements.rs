@@ -5,6 +5,7 @@
 //! ended inside it.
 
 use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,12 @@ pub(crate) struct Window {
     pub(crate) start: Instant,
     /// Its exclusive end; `None` if the workload ends by itself.
     pub(crate) end: Option<Instant>,
+}
+
+impl Window {
+    fn holds(&self, time: Instant) -> bool {
+        time >= self.start && self.end.is_none_or(|end| time < end)
+    }
 }
 
 /// A committed transaction.
@@ -50,6 +57,8 @@ struct ThreadRecord {
     per_second: Vec<u64>,
     retries: u64,
     row_changes: u64,
+    /// Errors in the window that made a retry, by kind.
+    errors: BTreeMap<&'static str, u64>,
     last_end: Option<Instant>,
 }
 
@@ -74,6 +83,8 @@ pub(crate) struct Totals {
     pub(crate) retries: u64,
     /// Table rows changed.
     pub(crate) row_changes: u64,
+    /// Errors that made a retry, by kind; also those of transactions that never committed.
+    pub(crate) errors: BTreeMap<&'static str, u64>,
 }
 
 impl Totals {
@@ -103,6 +114,7 @@ impl Measurements {
             per_second: Vec::new(),
             retries: 0,
             row_changes: 0,
+            errors: BTreeMap::new(),
             last_end: None,
         };
         Measurements { threads: (0..threads).map(|_| Mutex::new(thread_record())).collect() }
@@ -126,10 +138,7 @@ impl Measurements {
         let ns = done.ended.saturating_duration_since(done.began).as_nanos();
         let ns = u64::try_from(ns).unwrap_or(LONGEST_NS).clamp(1, LONGEST_NS);
         own.recent.saturating_record(ns);
-        let Some(window) = own.window else { return };
-        if done.ended < window.start || window.end.is_some_and(|end| done.ended >= end) {
-            return;
-        }
+        let Some(window) = own.window.filter(|window| window.holds(done.ended)) else { return };
         let second = (done.ended - window.start).as_secs() as usize;
         if own.per_second.len() <= second {
             own.per_second.resize(second + 1, 0);
@@ -139,6 +148,14 @@ impl Measurements {
         own.retries += done.retries;
         own.row_changes += done.row_changes;
         own.last_end = own.last_end.max(Some(done.ended));
+    }
+
+    /// Records an error at `time` after which `thread` tries the same transaction again.
+    pub(crate) fn record_error(&self, thread: u32, kind: &'static str, time: Instant) {
+        let mut own = self.thread(thread);
+        if own.window.is_some_and(|window| window.holds(time)) {
+            *own.errors.entry(kind).or_default() += 1;
+        }
     }
 
     /// Returns the latencies since the last call, for the progress line.
@@ -158,6 +175,7 @@ impl Measurements {
     pub(crate) fn totals(&self, window: Window) -> Totals {
         let (mut latency, mut per_second) = (histogram(), Vec::new());
         let (mut retries, mut row_changes, mut last_end) = (0, 0, None);
+        let mut errors = BTreeMap::new();
         for thread in 0..self.threads.len() {
             let own = self.thread(thread as u32);
             let _ = latency.add(&own.total);
@@ -169,6 +187,7 @@ impl Measurements {
             }
             retries += own.retries;
             row_changes += own.row_changes;
+            own.errors.iter().for_each(|(kind, n)| *errors.entry(*kind).or_default() += n);
             last_end = last_end.max(own.last_end);
         }
         let end = window.end.or(last_end).unwrap_or(window.start);
@@ -183,6 +202,7 @@ impl Measurements {
             per_second,
             retries,
             row_changes,
+            errors,
         }
     }
 }
@@ -215,10 +235,14 @@ mod tests {
         measurements.record(1, done(base, 1500, 1600));
         measurements.record(1, done(base, 3800, 3999));
         measurements.record(0, done(base, 3900, 4000));
+        for ms in [999, 1000, 3999, 4000] {
+            measurements.record_error(1, "deadlock", at(base, ms));
+        }
         let totals = measurements.totals(window);
         assert_eq!(totals.transactions, 3);
         assert_eq!(totals.per_second, [2, 0, 1]);
         assert_eq!((totals.retries, totals.row_changes), (3, 12));
+        assert_eq!(totals.errors, BTreeMap::from([("deadlock", 2)]));
         assert!((totals.seconds - 3.0).abs() < 1e-9);
         assert!((totals.latency_max_us() - 199_000.0).abs() < 200.0, "{}", totals.latency_max_us());
         assert_eq!(measurements.take_recent().len(), 6, "the progress line sees every transaction");

@@ -1,6 +1,7 @@
 //! The result of a run: the JSON object for other programs, and the table for people.
 
 use crate::driver::Measured;
+use crate::measurements::Totals;
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,6 +15,31 @@ pub(crate) struct Latency {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) max: f64,
+}
+
+impl Latency {
+    /// Takes the percentiles of all threads together.
+    pub(crate) fn of(totals: &Totals) -> Latency {
+        Latency {
+            p50: totals.latency_us(50.0),
+            p95: totals.latency_us(95.0),
+            p99: totals.latency_us(99.0),
+            p999: totals.latency_us(99.9),
+            max: totals.latency_max_us(),
+        }
+    }
+
+    /// Returns the percentiles for people.
+    pub(crate) fn show(&self) -> String {
+        format!(
+            "p50 {}   p95 {}   p99 {}   p99.9 {}   max {}",
+            show_micros(self.p50),
+            show_micros(self.p95),
+            show_micros(self.p99),
+            show_micros(self.p999),
+            show_micros(self.max)
+        )
+    }
 }
 
 /// Pages written in place.
@@ -80,6 +106,7 @@ pub(crate) struct RunResult {
     pub(crate) tps_per_second: Vec<u64>,
     pub(crate) latency_us: Latency,
     pub(crate) retries: u64,
+    pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) row_changes: u64,
     pub(crate) redo_bytes: u64,
     pub(crate) redo_pad_bytes: u64,
@@ -113,11 +140,13 @@ pub(crate) struct RunContext {
     pub(crate) check: String,
 }
 
-fn ratio(part: u64, whole: u64) -> Option<f64> {
+/// Returns a quotient with two places; `None` if the divisor is 0.
+pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| rounded(part as f64 / whole as f64, 2))
 }
 
-fn rounded(value: f64, places: i32) -> f64 {
+/// Returns a value with so many places.
+pub(crate) fn rounded(value: f64, places: i32) -> f64 {
     let factor = 10f64.powi(places);
     (value * factor).round() / factor
 }
@@ -133,15 +162,10 @@ impl RunResult {
             seconds: totals.seconds,
             transactions: totals.transactions,
             tps: rounded(tps, 2),
-            latency_us: Latency {
-                p50: totals.latency_us(50.0),
-                p95: totals.latency_us(95.0),
-                p99: totals.latency_us(99.0),
-                p999: totals.latency_us(99.9),
-                max: totals.latency_max_us(),
-            },
+            latency_us: Latency::of(totals),
             tps_per_second: totals.per_second.clone(),
             retries: totals.retries,
+            errors: totals.errors.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
             row_changes: totals.row_changes,
             redo_bytes: figures.redo_bytes,
             redo_pad_bytes: figures.redo_pad_bytes,
@@ -239,27 +263,17 @@ impl RunResult {
         out.line(
             "transactions",
             format!(
-                "{}   {} a second   {} retries",
+                "{}   {} a second   {} retries   {}",
                 show_count(self.transactions as f64),
                 show_count(self.tps),
-                show_count(self.retries as f64)
+                show_count(self.retries as f64),
+                parts(&self.errors)
             ),
         );
-        if let Some(steady) = self.steadiness() {
+        if let Some(steady) = steadiness(&self.tps_per_second) {
             out.line("steadiness", steady);
         }
-        let l = &self.latency_us;
-        out.line(
-            "latency",
-            format!(
-                "p50 {}   p95 {}   p99 {}   p99.9 {}   max {}",
-                show_micros(l.p50),
-                show_micros(l.p95),
-                show_micros(l.p99),
-                show_micros(l.p999),
-                show_micros(l.max)
-            ),
-        );
+        out.line("latency", self.latency_us.show());
         let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
         let changes = show_count(self.row_changes as f64);
         out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
@@ -324,27 +338,28 @@ impl RunResult {
             out.line("recovery", format!("{} ms when this run opened the database", self.recovery_ms));
         }
     }
-
-    /// Compares the worst second with the median one.
-    fn steadiness(&self) -> Option<String> {
-        let mut sorted = self.tps_per_second.clone();
-        sorted.sort_unstable();
-        let median = *sorted.get(sorted.len() / 2)?;
-        let worst = *sorted.first()?;
-        if sorted.len() < 2 || median == 0 {
-            return None;
-        }
-        Some(format!(
-            "worst second {} of median {} ({:.0} %)   seconds without commits {}",
-            show_count(worst as f64),
-            show_count(median as f64),
-            100.0 * worst as f64 / median as f64,
-            sorted.iter().filter(|&&n| n == 0).count()
-        ))
-    }
 }
 
-fn parts(members: &BTreeMap<String, u64>) -> String {
+/// Compares the worst second with the median one.
+pub(crate) fn steadiness(tps_per_second: &[u64]) -> Option<String> {
+    let mut sorted = tps_per_second.to_vec();
+    sorted.sort_unstable();
+    let median = *sorted.get(sorted.len() / 2)?;
+    let worst = *sorted.first()?;
+    if sorted.len() < 2 || median == 0 {
+        return None;
+    }
+    Some(format!(
+        "worst second {} of median {} ({:.0} %)   seconds without commits {}",
+        show_count(worst as f64),
+        show_count(median as f64),
+        100.0 * worst as f64 / median as f64,
+        sorted.iter().filter(|&&n| n == 0).count()
+    ))
+}
+
+/// Returns the members of a family, for people.
+pub(crate) fn parts(members: &BTreeMap<String, u64>) -> String {
     let shown: Vec<_> =
         members.iter().map(|(label, n)| format!("{label} {}", show_count(*n as f64))).collect();
     if shown.is_empty() { String::new() } else { format!("({})", shown.join(", ")) }

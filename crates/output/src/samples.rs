@@ -17,6 +17,7 @@ pub(crate) const FORMAT: &str = "millpond samples 1";
 /// Latencies of a run between two samples, by percentile.
 pub const LATENCIES: &[(&str, f64)] = &[
     ("run_latency_p50_us", 50.0),
+    ("run_latency_p95_us", 95.0),
     ("run_latency_p99_us", 99.0),
     ("run_latency_p999_us", 99.9),
     ("run_latency_max_us", 100.0),

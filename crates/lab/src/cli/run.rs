@@ -1,5 +1,6 @@
 //! `millpond run`: load, checkpoint, warm up, measure, check, show.
 
+use crate::arrivals::Burst;
 use crate::driver::{Pace, drive};
 use crate::durability::DurabilityFlag;
 use crate::figures::lsn;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Run {
     /// What to run
     #[arg(value_enum, default_value = "write-heavy", hide_possible_values = true, help = workload_help())]
-    workload: WorkloadKind,
+    pub(super) workload: WorkloadKind,
     /// Database directory; kept, and used again by the same load [default: a new one, removed at
     /// the end]
     #[arg(long, value_name = "DIR")]
@@ -43,19 +44,19 @@ pub(crate) struct Run {
     ephemeral: bool,
     /// Threads that run the workload
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    threads: u32,
+    pub(super) threads: u32,
     /// Length of the measured phase
     #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
-    seconds: Duration,
+    pub(super) seconds: Duration,
     /// Time that the workload runs before it is measured
     #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
-    warmup: Duration,
+    pub(super) warmup: Duration,
     /// Tables
     #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    tables: u32,
+    pub(super) tables: u32,
     /// Rows of each table
     #[arg(long, value_name = "R", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000_000))]
-    rows: u32,
+    pub(super) rows: u32,
     /// Buffer pool
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
     pool: u64,
@@ -74,31 +75,34 @@ pub(crate) struct Run {
     /// before the sync; so long before the sync; at once
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
     durability: DurabilityFlag,
-    /// Isolation level of the transactions
-    #[arg(long, value_parser = levels(), default_value = Isolation::default().name())]
-    isolation: Isolation,
+    /// Isolation level of the transactions [default: repeatable-read; with --target the server's]
+    #[arg(long, value_parser = levels())]
+    pub(super) isolation: Option<Isolation>,
     /// Page size: 4KiB, 8KiB or 16KiB
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
     page: u32,
-    /// Fixed rate of transactions; latency counts from the intended start [default: as fast as the
-    /// threads can]
+    /// Rate at which transactions start, at random times; latency counts from the intended start
+    /// [default: as fast as the threads can]
     #[arg(long, value_name = "TPS", value_parser = parse_rate)]
-    rate: Option<f64>,
+    pub(super) rate: Option<f64>,
+    /// Bursts, as 2x/10s: every 10 s, for a tenth of that time, twice the rate
+    #[arg(long, value_name = "FACTORx/EVERY", value_parser = Burst::parse, requires = "rate")]
+    burst: Option<Burst>,
     /// How rows are chosen
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
-    distribution: Distribution,
+    pub(super) distribution: Distribution,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
     /// Write plots of every second and a page that shows them, DIR/index.html
     #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    /// Keep the directory that the run made
+    pub(super) report: Option<PathBuf>,
+    /// Keep the directory, or the schema, that the run made
     #[arg(long)]
-    keep: bool,
+    pub(super) keep: bool,
 }
 
 fn workload_help() -> String {
@@ -112,12 +116,43 @@ fn levels() -> impl TypedValueParser<Value = Isolation> {
         .map(|name| Isolation::named(&name).expect("the name of a level"))
 }
 
-fn flag_name(flag: &impl ValueEnum) -> String {
+pub(super) fn flag_name(flag: &impl ValueEnum) -> String {
     flag.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
 }
 
 /// What a run says about a doublewrite that is off.
 const DOUBLEWRITE_OFF: &str = "OFF: a power cut may tear pages, and they are lost";
+
+/// Returns how many threads load tables.
+pub(super) fn load_threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(2)
+}
+
+/// Runs a load, and shows once a second how many rows are loaded.
+pub(super) fn show_load(
+    progress: &mut Progress,
+    rows_loaded: &AtomicU64,
+    load: impl FnOnce() -> Outcome,
+) -> Outcome {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut shown = Instant::now();
+            while !over.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(20));
+                if shown.elapsed() >= Duration::from_secs(1) {
+                    shown = Instant::now();
+                    let rows = rows_loaded.load(Ordering::Relaxed);
+                    progress.show(&format!("load {} rows", show_count(rows as f64)));
+                }
+            }
+        });
+        let loaded = load();
+        over.store(true, Ordering::Relaxed);
+        loaded
+    })?;
+    stop::check()
+}
 
 impl Run {
     pub(crate) fn run(self) -> Outcome {
@@ -194,48 +229,43 @@ impl Run {
     /// Loads the tables and takes a checkpoint, which makes the load durable.
     fn load(&self, db: &Db, workload: &dyn Workload, progress: &mut Progress) -> Outcome {
         let rows_loaded = AtomicU64::new(0);
-        let over = AtomicBool::new(false);
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let loader = Loader { db, threads: cores.max(2), rows_loaded: &rows_loaded };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut shown = Instant::now();
-                while !over.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(20));
-                    if shown.elapsed() >= Duration::from_secs(1) {
-                        shown = Instant::now();
-                        let rows = rows_loaded.load(Ordering::Relaxed);
-                        progress.show(&format!("load {} rows", show_count(rows as f64)));
-                    }
-                }
-            });
-            let loaded = workload.load(&loader);
-            over.store(true, Ordering::Relaxed);
-            loaded
-        })?;
-        stop::check()?;
+        let loader = Loader { db, threads: load_threads(), rows_loaded: &rows_loaded };
+        show_load(progress, &rows_loaded, || workload.load(&loader))?;
         db.checkpoint()?;
         Ok(())
     }
 
-    fn params(&self) -> WorkloadParams {
+    /// Returns the isolation level of a database in this process.
+    fn level(&self) -> Isolation {
+        self.isolation.unwrap_or_default()
+    }
+
+    pub(super) fn params(&self) -> WorkloadParams {
         WorkloadParams {
             tables: self.tables,
             rows: self.rows,
             distribution: self.distribution,
             seed: self.seed,
-            begin: TxnSettings { durability: self.durability.durability(), isolation: self.isolation },
+            begin: TxnSettings { durability: self.durability.durability(), isolation: self.level() },
         }
     }
 
-    fn pace(&self, has_an_end: bool) -> Pace {
+    pub(super) fn pace(&self, has_an_end: bool) -> Pace {
         Pace {
             threads: self.threads,
             warmup: if has_an_end { Duration::ZERO } else { self.warmup },
             seconds: (!has_an_end).then_some(self.seconds),
-            rate: self.rate,
+            rate: self.rate.map(|rate| (rate, self.burst)),
             sampled: self.report.is_some(),
         }
+    }
+
+    fn show_rate(&self) -> String {
+        let Some(rate) = self.rate else { return "as fast as the threads can".to_owned() };
+        let burst = self.burst.map_or(String::new(), |burst| {
+            format!(", {} times as many in a tenth of each {} s", burst.factor, burst.every.as_secs_f64())
+        });
+        format!("{rate} starts a second at random{burst}")
     }
 
     /// Returns all parameters, including defaults, for people.
@@ -251,11 +281,7 @@ impl Run {
             ("workload", self.workload.name()),
             ("tables", self.shape().text),
             ("threads", self.threads.to_string()),
-            (
-                "rate",
-                self.rate
-                    .map_or("as fast as the threads can".to_owned(), |tps| format!("{tps} starts a second")),
-            ),
+            ("rate", self.show_rate()),
             (
                 "length",
                 if ends {
@@ -277,7 +303,7 @@ impl Run {
                 "durability",
                 if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
             ),
-            ("isolation", self.isolation.name().to_owned()),
+            ("isolation", self.level().name().to_owned()),
             ("seed", self.seed.to_string()),
         ]
     }
@@ -295,7 +321,7 @@ impl Run {
     }
 
     /// Returns what the run works on.
-    fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> Shape {
         self.workload.shape(self.threads, (self.tables, self.rows, &flag_name(&self.distribution)))
     }
 
@@ -310,7 +336,7 @@ impl Run {
             distribution: flag_name(&self.distribution),
             durability: flag_name(&self.durability),
             ephemeral: self.ephemeral,
-            isolation: self.isolation.name().to_owned(),
+            isolation: self.level().name().to_owned(),
             page_bytes: self.page,
             pool_bytes: self.pool,
             law: self.law.show(),

@@ -152,7 +152,7 @@ impl Session<'_> {
         while !self.over.load(Ordering::Relaxed) {
             match self.transaction(number, doomed) {
                 Ok(called_ms) => return Ok(Some(called_ms)),
-                Err(error) if error.is_retryable() => {}
+                Err(error) if error.retryable().is_some() => {}
                 Err(error) => return Err(error.into()),
             }
         }

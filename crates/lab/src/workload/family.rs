@@ -5,19 +5,35 @@ use super::sysbench_tables::Loader;
 use millpond::Db;
 use output::failure::{Failure, Outcome};
 
+/// The kinds of errors after which a transaction may be tried again.
+pub(crate) const DEADLOCK: &str = "deadlock";
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
+pub(crate) const WRITE_CONFLICT: &str = "write_conflict";
+
 /// Why an attempt to run a transaction failed.
 #[derive(Debug)]
 pub(crate) enum AttemptError {
     /// The engine returned an error, which may be retryable.
     Engine(millpond::Error),
+    /// A server returned an error after which the same transaction may be tried again: its kind.
+    Retry(&'static str),
+    /// A server returned another error, or broke the connection: a sentence.
+    Server(String),
     /// The engine returned a wrong result.
     Wrong(String),
 }
 
 impl AttemptError {
-    /// Returns whether the same transaction may be tried again.
-    pub(crate) fn is_retryable(&self) -> bool {
-        matches!(self, AttemptError::Engine(error) if error.is_retryable())
+    /// Returns the kind of an error after which the same transaction may be tried again; `None`
+    /// for other errors.
+    pub(crate) fn retryable(&self) -> Option<&'static str> {
+        match self {
+            AttemptError::Engine(millpond::Error::Deadlock) => Some(DEADLOCK),
+            AttemptError::Engine(millpond::Error::LockTimeout) => Some(LOCK_TIMEOUT),
+            AttemptError::Engine(error) => error.is_retryable().then_some(WRITE_CONFLICT),
+            AttemptError::Retry(kind) => Some(kind),
+            AttemptError::Server(_) | AttemptError::Wrong(_) => None,
+        }
     }
 }
 
@@ -31,6 +47,8 @@ impl From<AttemptError> for Failure {
     fn from(error: AttemptError) -> Self {
         match error {
             AttemptError::Engine(error) => error.into(),
+            AttemptError::Retry(kind) => Failure::failed(format!("the server gave up: {kind}")),
+            AttemptError::Server(text) => Failure::failed(text),
             AttemptError::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
         }
     }

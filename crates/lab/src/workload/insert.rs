@@ -4,7 +4,7 @@
 use super::distribution::Picker;
 use super::family::{AttemptError, Session, Workload};
 use super::last_key::last_key;
-use super::params::{TxnSettings, WorkloadParams, thread_seed};
+use super::params::{WorkloadParams, thread_seed};
 use super::row::{Row, id_key, id_of, index_key};
 use super::sysbench_tables::{Loader, Tables};
 use base::prng::Prng;
@@ -57,7 +57,7 @@ impl Workload for Insert {
             db: db.clone(),
             next: self.counters(db, &tables)?,
             tables,
-            begin: self.params.begin,
+            params: self.params,
             picker: self.params.distribution.over(self.params.rows),
             rng: Prng::new(thread_seed(self.params.seed, thread)),
             drawn: None,
@@ -69,7 +69,7 @@ struct InsertSession {
     db: Db,
     next: Arc<[AtomicU32]>,
     tables: Tables,
-    begin: TxnSettings,
+    params: WorkloadParams,
     picker: Picker,
     rng: Prng,
     /// Table number, id and row of the chosen transaction.
@@ -78,7 +78,7 @@ struct InsertSession {
 
 impl Session for InsertSession {
     fn draw(&mut self) -> bool {
-        let number = self.tables.pick(&mut self.rng);
+        let number = self.params.pick_table(&mut self.rng);
         let id = self.next[number as usize - 1].fetch_add(1, Ordering::Relaxed);
         let row = Row::random(self.picker.id(&mut self.rng), &mut self.rng);
         self.drawn = Some((number, id, row));
@@ -89,7 +89,7 @@ impl Session for InsertSession {
     fn attempt(&mut self) -> Result<u64, AttemptError> {
         let Some((number, id, row)) = &self.drawn else { return Ok(0) };
         let pair = self.tables.get(*number);
-        let mut tx = self.db.begin_with(self.begin.writing())?;
+        let mut tx = self.db.begin_with(self.params.begin.writing())?;
         tx.insert(&pair.rows, &id_key(*id), &row.encode())?;
         tx.insert(&pair.index, &index_key(row.k, *id), b"")?;
         tx.commit()?;

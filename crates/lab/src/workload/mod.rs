@@ -8,7 +8,8 @@ mod family;
 mod insert;
 mod last_key;
 mod napkin;
-mod oltp;
+pub(crate) mod oltp;
+mod oltp_rows;
 mod params;
 pub(crate) mod row;
 mod schema_reload;
@@ -17,8 +18,10 @@ mod sysbench_tables;
 use clap::ValueEnum;
 use output::units::show_count;
 
-pub(crate) use family::{AttemptError, Session, Workload};
-pub(crate) use params::{TxnSettings, WorkloadParams};
+pub(crate) use family::{AttemptError, DEADLOCK, LOCK_TIMEOUT, Session, WRITE_CONFLICT, Workload};
+pub(crate) use napkin::INSERTS_PER_THREAD;
+pub(crate) use params::{TxnSettings, WorkloadParams, thread_seed};
+pub(crate) use schema_reload::TABLES as SCHEMA_TABLES;
 pub(crate) use sysbench_tables::{Loader, Tables, table_names};
 
 /// The workloads by name.
@@ -93,22 +96,31 @@ pub(crate) struct Shape {
     pub(crate) text: String,
 }
 
-/// Makes the workload of this kind.
+/// Returns the statements of a workload of sysbench's OLTP family; `None` for the others.
+pub(crate) fn mix(kind: WorkloadKind) -> Option<oltp::Mix> {
+    match kind {
+        WorkloadKind::WriteHeavy => Some(oltp::WRITE_HEAVY),
+        WorkloadKind::ReadWrite => Some(oltp::READ_WRITE),
+        WorkloadKind::WriteOnly => Some(oltp::WRITE_ONLY),
+        WorkloadKind::UpdateIndex => Some(oltp::UPDATE_INDEX),
+        WorkloadKind::UpdateNonIndex => Some(oltp::UPDATE_NON_INDEX),
+        WorkloadKind::PointSelect => Some(oltp::POINT_SELECT),
+        WorkloadKind::ReadOnly => Some(oltp::READ_ONLY),
+        WorkloadKind::Insert | WorkloadKind::Napkin | WorkloadKind::BulkLoad | WorkloadKind::SchemaReload => {
+            None
+        }
+    }
+}
+
+/// Makes the workload of this kind on a database in this process.
 pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workload> {
-    let mix = match kind {
-        WorkloadKind::WriteHeavy => oltp::WRITE_HEAVY,
-        WorkloadKind::ReadWrite => oltp::READ_WRITE,
-        WorkloadKind::WriteOnly => oltp::WRITE_ONLY,
-        WorkloadKind::UpdateIndex => oltp::UPDATE_INDEX,
-        WorkloadKind::UpdateNonIndex => oltp::UPDATE_NON_INDEX,
-        WorkloadKind::PointSelect => oltp::POINT_SELECT,
-        WorkloadKind::ReadOnly => oltp::READ_ONLY,
-        WorkloadKind::Insert => return Box::new(insert::Insert::new(params)),
-        WorkloadKind::Napkin => return Box::new(napkin::Napkin::new(params)),
-        WorkloadKind::BulkLoad => return Box::new(bulk_load::BulkLoad::new(params)),
-        WorkloadKind::SchemaReload => return Box::new(schema_reload::SchemaReload::new(params)),
-    };
-    Box::new(oltp::Oltp::new(mix, params))
+    match (mix(kind), kind) {
+        (Some(mix), _) => Box::new(oltp::Oltp::new(mix, params)),
+        (None, WorkloadKind::Napkin) => Box::new(napkin::Napkin::new(params)),
+        (None, WorkloadKind::BulkLoad) => Box::new(bulk_load::BulkLoad::new(params)),
+        (None, WorkloadKind::SchemaReload) => Box::new(schema_reload::SchemaReload::new(params)),
+        (None, _) => Box::new(insert::Insert::new(params)),
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const TABLE: &str = "products";
-pub(super) const INSERTS_PER_THREAD: u32 = 1000;
+/// Rows that each thread inserts.
+pub(crate) const INSERTS_PER_THREAD: u32 = 1000;
 
 /// The workload.
 pub(crate) struct Napkin {

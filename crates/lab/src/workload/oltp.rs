@@ -1,4 +1,5 @@
-//! Sysbench's OLTP family: one statement list, run with different counts.
+//! Sysbench's OLTP family: one statement list, run with different counts. What each statement does
+//! is in [`super::oltp_rows`] for a database in this process, and elsewhere for a server.
 //!
 //! Order and choice are sysbench's: each group of statements picks one table, each statement one
 //! row of it. Every id of the load always exists (a delete and its insert are one transaction), so
@@ -6,14 +7,13 @@
 
 use super::distribution::Picker;
 use super::family::{AttemptError, Session, Workload};
-use super::params::{TxnSettings, WorkloadParams, thread_seed};
-use super::row::{C, Row, digits, id_key, index_key};
-use super::sysbench_tables::{Loader, Pair, Tables};
+use super::oltp_rows::OltpRows;
+use super::params::{WorkloadParams, thread_seed};
+use super::row::{C, Row, digits};
+use super::sysbench_tables::Loader;
 use base::prng::Prng;
-use millpond::{Db, Transaction};
+use millpond::Db;
 use output::failure::Outcome;
-use std::hint::black_box;
-use std::ops::ControlFlow;
 
 /// Rows that a range query covers.
 const RANGE_ROWS: u32 = 100;
@@ -46,6 +46,12 @@ impl Mix {
     pub(crate) fn row_changes(self) -> u64 {
         u64::from(self.index_updates + self.non_index_updates + 2 * self.delete_inserts)
     }
+
+    /// Returns whether one transaction is one statement, which needs no BEGIN and no COMMIT.
+    pub(crate) fn is_one_statement(self) -> bool {
+        let inserts = 2 * self.delete_inserts;
+        !self.ranges && self.point_selects + self.index_updates + self.non_index_updates + inserts == 1
+    }
 }
 
 /// A workload of the family.
@@ -66,35 +72,118 @@ impl Workload for Oltp {
     }
 
     fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
-        Ok(Box::new(OltpSession {
-            db: db.clone(),
-            tables: Tables::open(db, self.params.tables)?,
-            mix: self.mix,
-            begin: self.params.begin,
-            rows: self.params.rows,
-            picker: self.params.distribution.over(self.params.rows),
-            rng: Prng::new(thread_seed(self.params.seed, thread)),
-            drawn: Prng::new(0),
-            found: Vec::new(),
-        }))
+        let statements = OltpRows::open(db, &self.params)?;
+        Ok(Box::new(OltpSession::new(self.mix, self.params, thread, statements)))
     }
 }
 
-struct OltpSession {
-    db: Db,
-    tables: Tables,
+/// The ranges of a transaction, in sysbench's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeQuery {
+    /// SELECT c … WHERE id BETWEEN ? AND ?
+    Simple,
+    /// SELECT SUM(k) …
+    Sum,
+    /// SELECT c … ORDER BY c
+    Order,
+    /// SELECT DISTINCT c … ORDER BY c
+    Distinct,
+}
+
+impl RangeQuery {
+    /// All of them.
+    pub(crate) const ALL: [RangeQuery; 4] =
+        [RangeQuery::Simple, RangeQuery::Sum, RangeQuery::Order, RangeQuery::Distinct];
+}
+
+/// The statements of a transaction, as one engine runs them. Tables are numbers from 1. A statement
+/// that does not find a row is an error: every id of the load always exists.
+pub(crate) trait Statements: Send {
+    /// Begins a transaction; `mix` tells whether it only reads, and how many statements it has. The
+    /// last one may have failed in its middle.
+    fn begin(&mut self, mix: Mix) -> Result<(), AttemptError>;
+    /// SELECT c … WHERE id = ?
+    fn point_select(&mut self, table: u32, id: u32) -> Result<(), AttemptError>;
+    /// Reads the rows from `first` to `last`.
+    fn range(&mut self, query: RangeQuery, table: u32, first: u32, last: u32) -> Result<(), AttemptError>;
+    /// UPDATE … SET k = k + 1 WHERE id = ?
+    fn index_update(&mut self, table: u32, id: u32) -> Result<(), AttemptError>;
+    /// UPDATE … SET c = ? WHERE id = ?
+    fn non_index_update(&mut self, table: u32, id: u32, c: C) -> Result<(), AttemptError>;
+    /// DELETE … WHERE id = ?; INSERT … (id, k, c, pad)
+    fn delete_insert(&mut self, table: u32, id: u32, new: &Row) -> Result<(), AttemptError>;
+    /// Commits.
+    fn commit(&mut self) -> Result<(), AttemptError>;
+}
+
+/// One thread of the family: which statements, on which rows.
+pub(crate) struct OltpSession<S> {
+    statements: S,
     mix: Mix,
-    begin: TxnSettings,
-    rows: u32,
+    params: WorkloadParams,
     picker: Picker,
     rng: Prng,
     /// The generator at the start of the chosen transaction; a retry starts there again.
     drawn: Prng,
-    /// The c columns that a range query returned.
-    found: Vec<C>,
 }
 
-impl Session for OltpSession {
+impl<S: Statements> OltpSession<S> {
+    /// Makes the session of thread `thread` (from 0), which runs `statements`.
+    pub(crate) fn new(mix: Mix, params: WorkloadParams, thread: u32, statements: S) -> OltpSession<S> {
+        OltpSession {
+            statements,
+            mix,
+            params,
+            picker: params.distribution.over(params.rows),
+            rng: Prng::new(thread_seed(params.seed, thread)),
+            drawn: Prng::new(0),
+        }
+    }
+
+    fn reads(&mut self, rng: &mut Prng) -> Result<(), AttemptError> {
+        if self.mix.point_selects > 0 {
+            let table = self.params.pick_table(rng);
+            for _ in 0..self.mix.point_selects {
+                self.statements.point_select(table, self.picker.id(rng))?;
+            }
+        }
+        if self.mix.ranges {
+            for query in RangeQuery::ALL {
+                let table = self.params.pick_table(rng);
+                let first = self.picker.id(rng);
+                let last = first.saturating_add(RANGE_ROWS - 1).min(self.params.rows);
+                self.statements.range(query, table, first, last)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&mut self, rng: &mut Prng) -> Result<(), AttemptError> {
+        let params = self.params;
+        let group = |rng: &mut Prng, count: u32| (count > 0).then(|| params.pick_table(rng));
+        if let Some(table) = group(rng, self.mix.index_updates) {
+            for _ in 0..self.mix.index_updates {
+                self.statements.index_update(table, self.picker.id(rng))?;
+            }
+        }
+        if let Some(table) = group(rng, self.mix.non_index_updates) {
+            for _ in 0..self.mix.non_index_updates {
+                let id = self.picker.id(rng);
+                self.statements.non_index_update(table, id, digits(rng))?;
+            }
+        }
+        if let Some(table) = group(rng, self.mix.delete_inserts) {
+            for _ in 0..self.mix.delete_inserts {
+                let id = self.picker.id(rng);
+                let row = Row::random(self.picker.id(rng), rng);
+                self.statements.delete_insert(table, id, &row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Statements> Session for OltpSession<S> {
     fn draw(&mut self) -> bool {
         self.drawn = Prng::new(self.rng.next_u64());
         true
@@ -102,166 +191,12 @@ impl Session for OltpSession {
 
     fn attempt(&mut self) -> Result<u64, AttemptError> {
         let mut rng = self.drawn.clone();
-        let changes = self.mix.row_changes();
-        let options = if changes == 0 { self.begin.reading() } else { self.begin.writing() };
-        let mut tx = self.db.begin_with(options)?;
-        self.reads(&tx, &mut rng)?;
-        if changes > 0 {
-            self.writes(&mut tx, &mut rng)?;
-        }
-        tx.commit()?;
-        Ok(changes)
+        self.statements.begin(self.mix)?;
+        self.reads(&mut rng)?;
+        self.writes(&mut rng)?;
+        self.statements.commit()?;
+        Ok(self.mix.row_changes())
     }
-}
-
-impl OltpSession {
-    fn reads(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<(), AttemptError> {
-        if self.mix.point_selects > 0 {
-            let number = self.tables.pick(rng);
-            for _ in 0..self.mix.point_selects {
-                let id = self.picker.id(rng);
-                let value = tx.get(&self.tables.get(number).rows, &id_key(id))?;
-                black_box(decode(number, id, value.as_deref())?.c);
-            }
-        }
-        if self.mix.ranges {
-            // SELECT c
-            self.range(tx, rng)?;
-            black_box(&self.found);
-            // SELECT SUM(k)
-            black_box(self.range(tx, rng)?);
-            // SELECT c … ORDER BY c
-            self.range(tx, rng)?;
-            self.found.sort_unstable();
-            black_box(&self.found);
-            // SELECT DISTINCT c … ORDER BY c
-            self.range(tx, rng)?;
-            self.found.sort_unstable();
-            self.found.dedup();
-            black_box(&self.found);
-        }
-        Ok(())
-    }
-
-    /// Reads 100 rows, beginning at a random one. Stores their c in `found` and returns the sum of
-    /// their k.
-    fn range(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<u64, AttemptError> {
-        let number = self.tables.pick(rng);
-        let first = self.picker.id(rng);
-        let last = first.saturating_add(RANGE_ROWS - 1).min(self.rows);
-        let (from, to) = (id_key(first), id_key(last));
-        let found = &mut self.found;
-        found.clear();
-        let (mut sum, mut bad) = (0, None);
-        tx.scan(&self.tables.get(number).rows, &from[..]..=&to[..], |key, value| match Row::decode(value) {
-            Some(row) => {
-                sum += u64::from(row.k);
-                found.push(row.c);
-                ControlFlow::Continue(())
-            }
-            None => {
-                bad = Some(key.to_vec());
-                ControlFlow::Break(())
-            }
-        })?;
-        if let Some(key) = bad {
-            return Err(AttemptError::Wrong(format!(
-                "row {key:02x?} of sbtest{number} is not what was written"
-            )));
-        }
-        let expected = (last - first + 1) as usize;
-        if found.len() != expected {
-            return Err(AttemptError::Wrong(format!(
-                "a scan of sbtest{number} from {first} to {last} found {} rows instead of {expected}",
-                found.len()
-            )));
-        }
-        Ok(sum)
-    }
-
-    fn writes(&self, tx: &mut Transaction, rng: &mut Prng) -> Result<(), AttemptError> {
-        let group = |rng: &mut Prng, count: u32| (count > 0).then(|| self.tables.pick(rng));
-        if let Some(number) = group(rng, self.mix.index_updates) {
-            for _ in 0..self.mix.index_updates {
-                self.index_update(tx, number, self.picker.id(rng))?;
-            }
-        }
-        if let Some(number) = group(rng, self.mix.non_index_updates) {
-            for _ in 0..self.mix.non_index_updates {
-                let id = self.picker.id(rng);
-                self.non_index_update(tx, number, id, digits(rng))?;
-            }
-        }
-        if let Some(number) = group(rng, self.mix.delete_inserts) {
-            for _ in 0..self.mix.delete_inserts {
-                let id = self.picker.id(rng);
-                let row = Row::random(self.picker.id(rng), rng);
-                self.delete_insert(tx, number, id, &row)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// UPDATE … SET k = k + 1 WHERE id = ?
-    fn index_update(&self, tx: &mut Transaction, number: u32, id: u32) -> Result<(), AttemptError> {
-        let Pair { rows, index } = self.tables.get(number);
-        let value = tx.get_for_update(rows, &id_key(id))?;
-        let mut row = decode(number, id, value.as_deref())?;
-        let old = row.k;
-        row.k = row.k.wrapping_add(1);
-        tx.put(rows, &id_key(id), &row.encode())?;
-        remove_entry(tx, index, number, old, id)?;
-        tx.insert(index, &index_key(row.k, id), b"")?;
-        Ok(())
-    }
-
-    /// UPDATE … SET c = ? WHERE id = ?
-    fn non_index_update(&self, tx: &mut Transaction, number: u32, id: u32, c: C) -> Result<(), AttemptError> {
-        let rows = &self.tables.get(number).rows;
-        let value = tx.get_for_update(rows, &id_key(id))?;
-        let row = Row { c, ..decode(number, id, value.as_deref())? };
-        tx.put(rows, &id_key(id), &row.encode())?;
-        Ok(())
-    }
-
-    /// DELETE … WHERE id = ?; INSERT … (id, k, c, pad)
-    fn delete_insert(
-        &self,
-        tx: &mut Transaction,
-        number: u32,
-        id: u32,
-        new: &Row,
-    ) -> Result<(), AttemptError> {
-        let Pair { rows, index } = self.tables.get(number);
-        let value = tx.get_for_update(rows, &id_key(id))?;
-        let old = decode(number, id, value.as_deref())?;
-        if !tx.delete(rows, &id_key(id))? {
-            return Err(AttemptError::Wrong(format!("row {id} of sbtest{number} was deleted while locked")));
-        }
-        remove_entry(tx, index, number, old.k, id)?;
-        tx.insert(rows, &id_key(id), &new.encode())?;
-        tx.insert(index, &index_key(new.k, id), b"")?;
-        Ok(())
-    }
-}
-
-fn remove_entry(
-    tx: &mut Transaction,
-    index: &millpond::Table,
-    number: u32,
-    k: u32,
-    id: u32,
-) -> Result<(), AttemptError> {
-    if tx.delete(index, &index_key(k, id))? {
-        return Ok(());
-    }
-    Err(AttemptError::Wrong(format!("sbtest{number}_k has no entry for row {id} with k {k}")))
-}
-
-fn decode(number: u32, id: u32, value: Option<&[u8]>) -> Result<Row, AttemptError> {
-    let value = value.ok_or_else(|| AttemptError::Wrong(format!("row {id} of sbtest{number} is missing")))?;
-    Row::decode(value)
-        .ok_or_else(|| AttemptError::Wrong(format!("row {id} of sbtest{number} is not what was written")))
 }
 
 #[cfg(test)]
@@ -276,5 +211,11 @@ mod tests {
         assert_eq!(UPDATE_INDEX.row_changes(), 1);
         assert_eq!(READ_ONLY.row_changes(), 0);
         assert_eq!(POINT_SELECT.row_changes(), 0);
+    }
+
+    #[test]
+    fn what_is_one_statement_needs_no_transaction() {
+        assert!([POINT_SELECT, UPDATE_INDEX, UPDATE_NON_INDEX].iter().all(|mix| mix.is_one_statement()));
+        assert!(![WRITE_HEAVY, READ_WRITE, WRITE_ONLY, READ_ONLY].iter().any(|mix| mix.is_one_statement()));
     }
 }

@@ -41,6 +41,11 @@ pub(crate) struct WorkloadParams {
 }
 
 impl WorkloadParams {
+    /// Returns the number of a random table, from 1.
+    pub(crate) fn pick_table(&self, rng: &mut Prng) -> u32 {
+        1 + rng.below(u64::from(self.tables)) as u32
+    }
+
     /// Returns the parameters for a directory that other runs have used, whose log ends at `lsn`.
     /// They have another seed: a run that writes the values of the last run again changes nothing,
     /// and its redo is half as long.
@@ -50,6 +55,6 @@ impl WorkloadParams {
 }
 
 /// Returns a seed that is different for every thread and run.
-pub(super) fn thread_seed(seed: u64, thread: u32) -> u64 {
+pub(crate) fn thread_seed(seed: u64, thread: u32) -> u64 {
     seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(thread) << 32)
 }

@@ -11,7 +11,8 @@ use output::stop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(super) const TABLES: u32 = 100;
+/// How many tables there are.
+pub(crate) const TABLES: u32 = 100;
 
 fn name(number: u32) -> String {
     format!("schema_table_{number:03}")

@@ -50,11 +50,6 @@ impl Tables {
     pub(crate) fn get(&self, number: u32) -> &Pair {
         &self.0[number as usize - 1]
     }
-
-    /// Returns the number of a random table, from 1.
-    pub(crate) fn pick(&self, rng: &mut Prng) -> u32 {
-        1 + rng.below(self.0.len() as u64) as u32
-    }
 }
 
 /// Returns the names of table `number` and its index.

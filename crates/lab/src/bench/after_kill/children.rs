@@ -178,7 +178,7 @@ impl LoadSizes {
 fn commit_until(over: &AtomicBool, session: &mut dyn Session, counter: &Counter) -> Outcome {
     while !over.load(Ordering::Relaxed) && session.draw() {
         while let Err(error) = session.attempt() {
-            if !error.is_retryable() {
+            if error.retryable().is_none() {
                 return Err(error.into());
             }
             if over.load(Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 //! inside.
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
-//! threads. `measurements`, `figures` and `observer`
+//! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
 //! measure; `result` and `report` show the result. `law` are the flags of flow control. `crash` is the experiment that kills a process and checks its
 //! commits, `torture` lives many lives of one database, `bench` has one benchmark in each file. The
 //! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
@@ -25,6 +25,8 @@ mod run_dir;
 #[cfg(test)]
 #[path = "../../output/src/scratch.rs"]
 mod scratch;
+#[cfg(feature = "watch")]
+mod server;
 #[cfg(feature = "torture")]
 mod torture;
 mod whole;

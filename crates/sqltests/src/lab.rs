@@ -1,4 +1,4 @@
-//! `millpond age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
+//! `millpond run --target`, `age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
 //! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
 //! comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is half a server
 //! of MySQL. [`hindered`] gets in the way of collections. [`cost`] measures what one costs.
@@ -11,6 +11,7 @@ mod figures;
 mod hindered;
 mod place;
 mod runs;
+mod workloads;
 
 use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
@@ -26,7 +27,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 21] = [
+const CASES: [(&str, Case); 24] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -47,6 +48,9 @@ const CASES: [(&str, Case); 21] = [
     ("a workload's output is passed on as it is", hindered::piped),
     ("a second collection in a directory is refused", hindered::busy),
     ("option files are read as the server's own program reads them", hindered::option_files),
+    ("workloads run over SQL, on each engine", workloads::engines),
+    ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
+    ("what hinders a run over SQL is one sentence", workloads::refusals),
     ("what a collection costs", cost::measure),
 ];
 

@@ -9,6 +9,8 @@ mod inspect;
 mod recover;
 mod rescue;
 pub(crate) mod run;
+#[cfg(feature = "watch")]
+mod run_on_server;
 #[cfg(feature = "torture")]
 mod torture;
 

@@ -103,6 +103,9 @@ pub(crate) struct Run {
     /// Keep the directory, or the schema, that the run made
     #[arg(long)]
     pub(super) keep: bool,
+    #[cfg(feature = "watch")]
+    #[command(flatten)]
+    pub(super) server: super::run_on_server::ServerFlags,
 }
 
 fn workload_help() -> String {
@@ -158,6 +161,10 @@ impl Run {
     pub(crate) fn run(self) -> Outcome {
         if let Some(file) = &self.json {
             check_writable(file)?;
+        }
+        #[cfg(feature = "watch")]
+        if let Some(url) = self.server.target()? {
+            return super::run_on_server::run(&self, url);
         }
         let params = self.params();
         let options = self.options().law(self.law.law()?);

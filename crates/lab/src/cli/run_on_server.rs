@@ -1,0 +1,231 @@
+//! `millpond run --target`: the workloads over SQL, on any engine of a server.
+
+use super::run::{Run, flag_name, load_threads, show_load};
+use crate::driver::{Driven, drive_sessions};
+use crate::progress::Progress;
+use crate::server::{
+    Around, Contents, Filled, Schema, ServerLoad, ServerObserver, ServerRequest, ServerResult,
+    ServerWorkload, build, check, default_schema, load_name,
+};
+use client::{Access, LoginFlags, Row, Trouble};
+use output::failure::{Failure, Outcome};
+use output::{print, stop, write_json};
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// The flags of a run on a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerFlags {
+    /// Run over SQL on this server, as mysql://user@host:port/, and change none of its settings
+    #[arg(long, value_name = "URL", conflicts_with_all = [
+        "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "unsafe_no_doublewrite", "law",
+        "durability", "page", "report",
+    ])]
+    target: Option<String>,
+    /// Engine of the tables [default: the server's]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    engine: Option<String>,
+    /// Schema of the tables; made if it is not there [default: sbtest; of napkin: napkin]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    schema: Option<String>,
+    #[command(flatten)]
+    login: LoginFlags,
+}
+
+impl ServerFlags {
+    /// Returns the server's URL; `None` if the run works on a database in this process.
+    pub(super) fn target(&self) -> Outcome<Option<&str>> {
+        if self.target.is_none() && self.login != LoginFlags::default() {
+            return Err(Failure::misuse("--defaults-file and --password need --target"));
+        }
+        Ok(self.target.as_deref())
+    }
+}
+
+/// Connections that a run needs beside those of its threads.
+const OTHER_CONNECTIONS: u64 = 3;
+
+/// Runs the workload on the server.
+pub(super) fn run(run: &Run, url: &str) -> Outcome {
+    let probe = build(run.workload, run.params(), None, None);
+    if run.seconds.is_zero() && !probe.has_an_end() {
+        return Err(Failure::misuse("--seconds 0 would measure nothing"));
+    }
+    if run.rows > i32::MAX as u32 {
+        return Err(Failure::misuse(format!("--rows may be at most {} over SQL", i32::MAX)));
+    }
+    let access = Access::to(url, &run.server.login)?;
+    let engine = Engine::find(&access, run)?;
+    stop::install();
+    let name = run.server.schema.as_deref().unwrap_or(default_schema(run.workload));
+    let load = ServerLoad {
+        load: load_name(run.workload),
+        tables: run.shape().tables,
+        rows: run.shape().rows,
+        engine: engine.name.to_lowercase(),
+    };
+    let (schema, contents) = Schema::take(&access, name, &load, run.keep)?;
+    let work = ServerRun { run, access: &access, schema: &schema, engine: &engine };
+    let done = work.measure(contents);
+    // What the run made goes in any case.
+    let left = schema.end();
+    let result = done?;
+    print(&result.table());
+    print(&format!("{:<15} {}\n", "schema", left?));
+    if let Some(file) = &run.json {
+        write_json(file, &result.json())?;
+    }
+    if result.check == "ok" {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("the check after the run found: {}", result.check)))
+}
+
+/// The engine of the tables.
+struct Engine {
+    /// Its name, as the server writes it.
+    name: String,
+}
+
+impl Engine {
+    /// Asks the server which engines it has, and whether it lets in as many threads as the run has.
+    fn find(access: &Access, run: &Run) -> Outcome<Engine> {
+        let mut connection = access.connect()?;
+        let mut ask = |statement: &str| -> Outcome<Vec<Row>> {
+            let no = |trouble: Trouble| Failure::failed(format!("{statement} fails: {trouble}"));
+            connection.rows(statement).map_err(no)
+        };
+        let limit = ask("SELECT @@max_connections")?;
+        let limit: Option<u64> = limit.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
+        if let Some(limit) = limit
+            && u64::from(run.threads) + OTHER_CONNECTIONS > limit
+        {
+            return Err(Failure::misuse(format!(
+                "the server lets in {limit} connections (max_connections), and a run of {} threads needs {}",
+                run.threads,
+                u64::from(run.threads) + OTHER_CONNECTIONS
+            )));
+        }
+        let name = choose(&ask("SHOW ENGINES")?, run.server.engine.as_deref())?;
+        Ok(Engine { name })
+    }
+}
+
+/// Chooses an engine of those of `SHOW ENGINES`: name, and whether it is there.
+fn choose(engines: &[Row], wanted: Option<&str>) -> Outcome<String> {
+    let there: Vec<(&str, &str)> = engines
+        .iter()
+        .filter_map(|row| Some((row.first()?.as_deref()?, row.get(1)?.as_deref()?)))
+        .filter(|(_, support)| ["YES", "DEFAULT"].contains(support))
+        .collect();
+    let found = match wanted {
+        Some(wanted) => there.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)),
+        None => there.iter().find(|(_, support)| *support == "DEFAULT"),
+    };
+    let names: Vec<&str> = there.iter().map(|(name, _)| *name).collect();
+    found.map(|(name, _)| (*name).to_owned()).ok_or_else(|| {
+        let wanted = wanted.unwrap_or("by default");
+        Failure::misuse(format!("the server has no engine {wanted}; it has {}", names.join(", ")))
+    })
+}
+
+/// A run in its schema.
+struct ServerRun<'a> {
+    run: &'a Run,
+    access: &'a Access,
+    schema: &'a Schema,
+    engine: &'a Engine,
+}
+
+impl ServerRun<'_> {
+    /// Loads the tables if they are not there, runs the workload, and checks.
+    fn measure(&self, contents: Contents) -> Outcome<ServerResult> {
+        let mut progress = Progress::on_stderr();
+        let fresh = contents == Contents::Empty;
+        let mut workload = self.workload(None);
+        let mut load_seconds = 0.0;
+        if fresh {
+            let start = Instant::now();
+            self.load(&workload, &mut progress)?;
+            load_seconds = start.elapsed().as_secs_f64();
+        }
+        let mut observer = ServerObserver::new(self.access, &self.engine.name)?;
+        if !fresh {
+            workload = self.workload(Some(observer.statements()));
+        }
+        let driven = self.drive(&workload, &mut observer, &mut progress)?;
+        progress.show("check");
+        let tables = workload.tables(self.run.threads, fresh);
+        let check = check(self.access, self.schema, &tables)?;
+        progress.finish();
+        let request = self.request(&observer.about().version);
+        Ok(ServerResult::new(request, &driven, &observer, Around { load_seconds, check }))
+    }
+
+    /// Returns the workload; on tables that other runs have used, at which the server had run so
+    /// many statements, with another seed.
+    fn workload(&self, statements: Option<u64>) -> ServerWorkload {
+        let params = self.run.params();
+        let params = statements.map_or(params, |statements| params.after(statements));
+        let isolation = self.run.isolation.map(|level| level.name());
+        build(self.run.workload, params, Some(self.engine.name.clone()), isolation)
+    }
+
+    fn load(&self, workload: &ServerWorkload, progress: &mut Progress) -> Outcome {
+        let rows_loaded = AtomicU64::new(0);
+        let filled = Filled {
+            access: self.access,
+            schema: self.schema,
+            engine: Some(&self.engine.name),
+            threads: load_threads(),
+            rows_loaded: &rows_loaded,
+        };
+        show_load(progress, &rows_loaded, || workload.load(&filled))?;
+        self.schema.load_finished()
+    }
+
+    fn drive(
+        &self,
+        workload: &ServerWorkload,
+        observer: &mut ServerObserver,
+        progress: &mut Progress,
+    ) -> Outcome<Driven> {
+        let session = |thread| workload.session(self.access, self.schema.name(), thread);
+        let sessions = (0..self.run.threads).map(session).collect::<Outcome<Vec<_>>>()?;
+        drive_sessions(sessions, observer, self.run.pace(workload.has_an_end()), progress)
+    }
+
+    fn request(&self, server: &str) -> ServerRequest {
+        let shape = self.run.shape();
+        ServerRequest {
+            target: self.access.name().to_owned(),
+            server: server.to_owned(),
+            engine: self.engine.name.clone(),
+            schema: self.schema.name().to_owned(),
+            workload: self.run.workload.name(),
+            threads: self.run.threads,
+            tables: shape.tables,
+            rows: shape.rows,
+            shape: shape.text,
+            distribution: flag_name(&self.run.distribution),
+            isolation: self.run.isolation.map(|level| level.name().to_owned()),
+            rate: self.run.rate,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_found_by_name_or_is_the_default() {
+        let row = |name: &str, support: &str| vec![Some(name.to_owned()), Some(support.to_owned())];
+        let engines =
+            [row("InnoDB", "DEFAULT"), row("MILLPOND", "YES"), row("ROCKSDB", "NO"), row("Aria", "YES")];
+        assert_eq!(choose(&engines, None).unwrap(), "InnoDB");
+        assert_eq!(choose(&engines, Some("millpond")).unwrap(), "MILLPOND");
+        let Err(Failure::Misuse(why)) = choose(&engines, Some("rocksdb")) else { panic!() };
+        assert_eq!(why, "the server has no engine rocksdb; it has InnoDB, MILLPOND, Aria");
+    }
+}

@@ -1,0 +1,80 @@
+//! Reads a server's figures while a run works on it.
+
+use super::figures::{EngineFigures, Reading, ServerFigures};
+use crate::observer::Observer;
+use client::Access;
+use output::failure::Outcome;
+use output::samples::Values;
+use std::time::Duration;
+use watch::{About, Source};
+
+/// Reads the figures of a server.
+pub(crate) struct ServerObserver {
+    source: Box<dyn Source>,
+    engine: EngineFigures,
+    last: Reading,
+    begin: Reading,
+}
+
+impl ServerObserver {
+    /// Connects, and reads the figures for the first time.
+    pub(crate) fn new(access: &Access, engine: &str) -> Outcome<ServerObserver> {
+        let source = watch::of_access(access)?;
+        let engine = EngineFigures::of(engine);
+        let mut observer =
+            ServerObserver { source, engine, last: Reading::default(), begin: Reading::default() };
+        observer.begin();
+        Ok(observer)
+    }
+
+    /// Returns what is known of the server.
+    pub(crate) fn about(&self) -> &About {
+        self.source.about()
+    }
+
+    /// Returns how many statements the server had run at the last reading.
+    pub(crate) fn statements(&self) -> u64 {
+        self.last.of(EngineFigures::InnoDb, "statements").unwrap_or(0)
+    }
+
+    /// Returns what was counted from the begin of the measured phase to the last reading.
+    pub(super) fn figures(&self) -> ServerFigures {
+        ServerFigures::between(&self.begin, &self.last, self.engine)
+    }
+}
+
+impl Observer for ServerObserver {
+    /// Each reading is a statement, which costs the server work.
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn read(&mut self) {
+        // A server that does not answer in time has no figures of this second. If it has gone, the
+        // workload's own threads say so.
+        if let Ok(sample) = self.source.sample() {
+            self.last = Reading(sample.values);
+        }
+    }
+
+    fn checkpoint_age(&self) -> Option<u64> {
+        self.last.of(self.engine, "checkpoint_age_bytes")
+    }
+
+    fn fsyncs(&self) -> Option<u64> {
+        self.last.of(self.engine, "fsyncs")
+    }
+
+    fn values(&self) -> Values {
+        self.last.0.clone()
+    }
+
+    fn begin(&mut self) {
+        self.read();
+        self.begin = self.last.clone();
+    }
+
+    fn end(&mut self) {
+        self.read();
+    }
+}

@@ -1,0 +1,143 @@
+//! `millpond run --target`: workloads over SQL.
+
+use super::place::Lab;
+use super::runs::refused;
+use crate::output;
+use crate::steps::{expect, until};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// A small run.
+const SMALL: [&str; 10] =
+    ["--tables", "2", "--rows", "1500", "--threads", "4", "--seconds", "1", "--warmup", "0"];
+
+/// Runs a workload, and returns its JSON.
+fn run(lab: &Lab<'_>, more: &[&str]) -> Result<Value, String> {
+    let target = lab.target("root");
+    let json = lab.dir.join("run.json");
+    let file = json.display().to_string();
+    let args = [&["run", "--target", &target, "--json", &file], &SMALL[..], more].concat();
+    lab.ok(&args)?;
+    let text = std::fs::read_to_string(&json).map_err(|e| e.to_string())?;
+    serde_json::from_str(&text).map_err(|e| format!("{more:?}: {e}: {text}"))
+}
+
+fn number(result: &Value, key: &str) -> Result<f64, String> {
+    result.pointer(key).and_then(Value::as_f64).ok_or_else(|| format!("no number {key} in {result}"))
+}
+
+/// The schemas of the server that a run may have made.
+fn schemas(lab: &Lab<'_>) -> Result<String, String> {
+    lab.sql("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('sbtest', 'napkin')")
+}
+
+const WORKLOADS: [&str; 11] = [
+    "write-heavy",
+    "read-write",
+    "write-only",
+    "insert",
+    "update-index",
+    "update-non-index",
+    "point-select",
+    "read-only",
+    "napkin",
+    "bulk-load",
+    "schema-reload",
+];
+
+/// Every workload on every engine: it works, is checked, and leaves nothing behind.
+pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
+    let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "MILLPOND"] } else { &["InnoDB"] };
+    for engine in engines {
+        for workload in WORKLOADS {
+            let result =
+                run(lab, &[workload, "--engine", engine]).map_err(|why| format!("{workload}: {why}"))?;
+            expect("the check", &result.to_string(), "\"check\":\"ok\"")?;
+            expect("the engine", &result.to_string(), &format!("\"engine\":\"{engine}\""))?;
+            let transactions = number(&result, "/transactions")?;
+            let exact = match workload {
+                "napkin" => Some(4000.0),
+                "bulk-load" => Some(2.0),
+                "schema-reload" => Some(200.0),
+                _ => None,
+            };
+            if transactions < 1.0 || exact.is_some_and(|exact| exact != transactions) {
+                return Err(format!("{workload} on {engine}: {transactions} transactions"));
+            }
+            if workload == "write-heavy" {
+                for key in ["/redo_bytes", "/fsyncs/total", "/checkpoint_age_bytes/max"] {
+                    let value = number(&result, key).map_err(|why| format!("{engine}: {why}"))?;
+                    expect("a figure of the engine", if value > 0.0 { "is there" } else { key }, "is there")?;
+                }
+                if number(&result, "/row_changes")? != 40.0 * transactions {
+                    return Err(format!("{engine}: not 40 row changes a transaction: {result}"));
+                }
+            }
+        }
+    }
+    match schemas(lab)?.as_str() {
+        "" => Ok(()),
+        left => Err(format!("runs have left the schemas {left}")),
+    }
+}
+
+/// A load is used again by what needs the same; what this program did not make is left alone.
+pub(super) fn schemas_of_runs(lab: &Lab<'_>) -> Result<(), String> {
+    let first = run(lab, &["read-only", "--keep"])?;
+    if number(&first, "/load_seconds")? <= 0.0 {
+        return Err(format!("the first run loads its tables: {first}"));
+    }
+    let again = run(lab, &["write-heavy", "--isolation", "read-committed", "--rate", "50"])?;
+    if number(&again, "/load_seconds")? != 0.0 {
+        return Err(format!("a kept load was not used again: {again}"));
+    }
+    let target = lab.target("root");
+    let (status, said) = refused(&mut lab.millpond(&["run", "--target", &target, "--rows", "7"]))?;
+    expect(
+        "another load",
+        &format!("{status:?} {said}"),
+        "Some(2) millpond: the schema sbtest holds another",
+    )?;
+    lab.sql("DROP DATABASE sbtest; CREATE DATABASE sbtest; CREATE TABLE sbtest.own (id INT)")?;
+    let (status, said) = refused(&mut lab.millpond(&["run", "--target", &target]))?;
+    expect("a schema of others", &format!("{status:?} {said}"), "was not made by this program")?;
+    expect("the table in it", &lab.sql("SHOW TABLES IN sbtest")?, "own")?;
+    lab.sql("DROP DATABASE sbtest")?;
+    // A run that is killed while it loads leaves a schema, which the next run takes.
+    let long = ["run", "--target", &target, "--tables", "1", "--rows", "9000000", "--threads", "2"];
+    let mut child = lab.millpond(&long);
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|e| e.to_string())?;
+    let loading =
+        until("a load", || lab.sql("SELECT COUNT(*) > 0 FROM sbtest.sbtest1").is_ok_and(|n| n == "1"));
+    let _ = child.kill();
+    let _ = child.wait();
+    loading?;
+    run(lab, &["point-select"])?;
+    expect("what is left", &format!("[{}]", schemas(lab)?), "[]")?;
+    // Ctrl-C ends a run that cleans up.
+    let mut child = lab.millpond(&long);
+    let child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|e| e.to_string())?;
+    until("a load", || lab.sql("SELECT COUNT(*) > 0 FROM sbtest.sbtest1").is_ok_and(|n| n == "1"))?;
+    output(Command::new("kill").args(["-INT", &child.id().to_string()]))?;
+    child.wait_with_output().map_err(|e| e.to_string())?;
+    expect("what is left after Ctrl-C", &format!("[{}]", schemas(lab)?), "[]")
+}
+
+/// What hinders a run is said in one sentence, before anything is made.
+pub(super) fn refusals(lab: &Lab<'_>) -> Result<(), String> {
+    let target = lab.target("root");
+    let refused = |more: &[&str], sentence: &str| {
+        let (status, said) = refused(&mut lab.millpond(&[&["run", "--target", &target], more].concat()))?;
+        expect(sentence, &format!("{status:?} {said}"), &format!("Some(2) millpond: {sentence}"))
+    };
+    refused(&["--engine", "nosuch"], "the server has no engine nosuch; it has ")?;
+    refused(&["--schema", "mysql"], "\"mysql\" is no name for the schema of a run")?;
+    refused(&["--threads", "9999"], "the server lets in ")?;
+    refused(&["--seconds", "0"], "--seconds 0 would measure nothing")?;
+    refused(&["--db", "x"], "the argument '--target <URL>' cannot be used with '--db <DIR>'")?;
+    lab.sql("SET GLOBAL read_only = 1")?;
+    let read_only = refused(&[], "the server is read-only (read_only), and a run writes");
+    lab.sql("SET GLOBAL read_only = 0")?;
+    read_only?;
+    expect("what is left", &format!("[{}]", schemas(lab)?), "[]")
+}

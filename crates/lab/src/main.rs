@@ -3,9 +3,11 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
-//! measure; `result` and `report` show the result. `law` are the flags of flow control. `crash` is the experiment that kills a process and checks its
-//! commits, `torture` lives many lives of one database, `bench` has one benchmark in each file. The
-//! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
+//! measure; `result` and `report` show the result. `arrivals` says when transactions start at a
+//! rate. `law` are the flags of flow control. `crash` is the experiment that kills a process and
+//! checks its commits, `torture` lives many lives of one database, `bench` has one benchmark in
+//! each file. The commands that watch servers and databases are in the crate `watch`, what both
+//! share in `output`.
 
 mod arrivals;
 mod bench;

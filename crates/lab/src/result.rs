@@ -94,12 +94,9 @@ impl Request {
     }
 }
 
-/// The result of a run. Every number covers only the measured phase.
+/// What the threads of a run did.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RunResult {
-    pub(crate) version: &'static str,
-    #[serde(flatten)]
-    pub(crate) request: Request,
+pub(crate) struct WorkDone {
     pub(crate) seconds: f64,
     pub(crate) transactions: u64,
     pub(crate) tps: f64,
@@ -108,6 +105,54 @@ pub(crate) struct RunResult {
     pub(crate) retries: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) row_changes: u64,
+}
+
+impl WorkDone {
+    /// Takes what all threads measured.
+    pub(crate) fn of(totals: &Totals) -> WorkDone {
+        let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
+        WorkDone {
+            seconds: totals.seconds,
+            transactions: totals.transactions,
+            tps: rounded(tps, 2),
+            tps_per_second: totals.per_second.clone(),
+            latency_us: Latency::of(totals),
+            retries: totals.retries,
+            errors: totals.errors.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            row_changes: totals.row_changes,
+        }
+    }
+
+    /// Adds its lines to a table.
+    pub(crate) fn add_to(&self, out: &mut TableLines) {
+        out.line(
+            "transactions",
+            format!(
+                "{}   {} a second   {} retries   {}",
+                show_count(self.transactions as f64),
+                show_count(self.tps),
+                show_count(self.retries as f64),
+                parts(&self.errors)
+            ),
+        );
+        if let Some(steady) = steadiness(&self.tps_per_second) {
+            out.line("steadiness", steady);
+        }
+        out.line("latency", self.latency_us.show());
+        let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
+        let changes = show_count(self.row_changes as f64);
+        out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
+    }
+}
+
+/// The result of a run. Every number covers only the measured phase.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunResult {
+    pub(crate) version: &'static str,
+    #[serde(flatten)]
+    pub(crate) request: Request,
+    #[serde(flatten)]
+    pub(crate) work: WorkDone,
     pub(crate) redo_bytes: u64,
     pub(crate) redo_pad_bytes: u64,
     pub(crate) redo_bytes_per_row_change: Option<f64>,
@@ -155,18 +200,10 @@ impl RunResult {
     /// Makes the result from its parts.
     pub(crate) fn new(request: Request, measured: &Measured, around: RunContext) -> RunResult {
         let Measured { totals, figures, age, .. } = measured;
-        let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
             request,
-            seconds: totals.seconds,
-            transactions: totals.transactions,
-            tps: rounded(tps, 2),
-            latency_us: Latency::of(totals),
-            tps_per_second: totals.per_second.clone(),
-            retries: totals.retries,
-            errors: totals.errors.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
-            row_changes: totals.row_changes,
+            work: WorkDone::of(totals),
             redo_bytes: figures.redo_bytes,
             redo_pad_bytes: figures.redo_pad_bytes,
             redo_bytes_per_row_change: ratio(figures.redo_bytes, totals.row_changes),
@@ -219,7 +256,7 @@ impl RunResult {
     fn lines_of_table(&self) -> TableLines {
         let mut out = TableLines::default();
         self.add_setup(&mut out);
-        self.add_transactions(&mut out);
+        self.work.add_to(&mut out);
         self.add_writes(&mut out);
         self.add_flow_control(&mut out);
         out.line("check", self.check.clone());
@@ -256,27 +293,7 @@ impl RunResult {
             0.0 => String::new(),
             seconds => format!(" after a load of {seconds:.1} s"),
         };
-        out.line("measured", format!("{:.2} s{load}", self.seconds));
-    }
-
-    fn add_transactions(&self, out: &mut TableLines) {
-        out.line(
-            "transactions",
-            format!(
-                "{}   {} a second   {} retries   {}",
-                show_count(self.transactions as f64),
-                show_count(self.tps),
-                show_count(self.retries as f64),
-                parts(&self.errors)
-            ),
-        );
-        if let Some(steady) = steadiness(&self.tps_per_second) {
-            out.line("steadiness", steady);
-        }
-        out.line("latency", self.latency_us.show());
-        let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
-        let changes = show_count(self.row_changes as f64);
-        out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
+        out.line("measured", format!("{:.2} s{load}", self.work.seconds));
     }
 
     fn add_writes(&self, out: &mut TableLines) {
@@ -341,7 +358,7 @@ impl RunResult {
 }
 
 /// Compares the worst second with the median one.
-pub(crate) fn steadiness(tps_per_second: &[u64]) -> Option<String> {
+fn steadiness(tps_per_second: &[u64]) -> Option<String> {
     let mut sorted = tps_per_second.to_vec();
     sorted.sort_unstable();
     let median = *sorted.get(sorted.len() / 2)?;

@@ -1,8 +1,9 @@
-//! `millpond run --target`, `age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a live server:
-//! InnoDB and Millpond under load, a wrong password, a wrong certificate, a server that ends and
-//! comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is half a server
-//! of MySQL. [`hindered`] gets in the way of collections. [`cost`] measures what one costs.
-//! [`place`] is what all cases have, [`runs`] how they run the program.
+//! `millpond run --target`, `age`, `collect`, `plot`, `top`, `trace-fsync` and `explain` against a
+//! live server: InnoDB and Millpond under load, a wrong password, a wrong certificate, a server
+//! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
+//! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
+//! costs. [`workloads`] runs loads. [`place`] is what all cases have, [`runs`] how they run the
+//! program.
 
 mod caching_sha2;
 mod certificates;

@@ -7,10 +7,10 @@
 //! starts and stops private servers, [`smoke`] runs the tests, [`reports`] those of what the plugin
 //! says of itself, [`lab`] those of the program `millpond` that need a server, also against another
 //! [`release`], [`serve`] those of its dashboard; [`steps`] is what these share; [`own_load`]
-//! measures what the program costs a server. [`kills`], [`binlog_kills`] and [`mod@cuts`] end
-//! servers under load, the last by power cuts. [`restart`] measures how soon a killed one commits
-//! again. [`mod@topologies`] sets up replication in many ways, and measures how fast a replica
-//! applies.
+//! measures what the program costs a server, [`driver_rate`] how fast its loads are beside
+//! sysbench. [`kills`], [`binlog_kills`] and [`mod@cuts`] end servers under load, the last by power
+//! cuts. [`restart`] measures how soon a killed one commits again. [`mod@topologies`] sets up
+//! replication in many ways, and measures how fast a replica applies.
 //!
 //! Four compare Millpond with InnoDB: [`mod@compare`] by random statements, by strings of all
 //! collations and by TPC-H's queries, [`adapted`] by MariaDB's own tests, [`programs`] by those of
@@ -29,6 +29,7 @@ mod compile;
 mod compiler;
 mod cuts;
 mod differences;
+mod driver_rate;
 mod dumped;
 mod elf;
 mod hardships;
@@ -126,6 +127,8 @@ enum Command {
     ApplyRate(topologies::rate::Args),
     /// Measure how soon a killed server commits again, with Millpond and with InnoDB
     RestartTime(restart::Args),
+    /// Measure how fast `run --target` drives a server, beside sysbench
+    DriverRate(driver_rate::Args),
     /// Measure what `serve` and `collect` cost a server
     OwnLoad(own_load::Args),
     /// Measure the plugin beside InnoDB in the same server
@@ -169,6 +172,7 @@ fn run(command: Command) -> Result<(), String> {
         Command::Replicas(args) => replicas::run(&args),
         Command::ApplyRate(args) => topologies::rate::run(&args),
         Command::RestartTime(args) => restart::run(&args),
+        Command::DriverRate(args) => driver_rate::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
         Command::Bench(args) => build_for_tests().and_then(|()| bench::run(&args)),
         Command::Proof(proof) => build_for_tests().and_then(|()| proof.run()),

@@ -11,6 +11,8 @@ mod rescue;
 pub(crate) mod run;
 #[cfg(feature = "watch")]
 mod run_on_server;
+#[cfg(feature = "watch")]
+mod server_flags;
 #[cfg(feature = "torture")]
 mod torture;
 
@@ -91,6 +93,12 @@ impl Cli {
     /// Runs the command.
     pub(crate) fn run(self) -> Outcome {
         match self.command {
+            #[cfg(feature = "watch")]
+            Command::Run(command) => match command.server.target()? {
+                Some(url) => run_on_server::run(&command, url),
+                None => command.run(),
+            },
+            #[cfg(not(feature = "watch"))]
             Command::Run(command) => command.run(),
             Command::Crash(command) => command.run(),
             #[cfg(feature = "torture")]

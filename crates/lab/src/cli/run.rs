@@ -29,6 +29,23 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// What the tables hold, and how rows are chosen.
+#[derive(Debug, clap::Args)]
+pub(super) struct DataFlags {
+    /// Tables
+    #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) tables: u32,
+    /// Rows of each table
+    #[arg(long, value_name = "R", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000_000))]
+    pub(super) rows: u32,
+    /// How rows are chosen
+    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
+    pub(super) distribution: Distribution,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
 /// Run a workload and show what happened
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
@@ -51,12 +68,8 @@ pub(crate) struct Run {
     /// Time that the workload runs before it is measured
     #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
     pub(super) warmup: Duration,
-    /// Tables
-    #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) tables: u32,
-    /// Rows of each table
-    #[arg(long, value_name = "R", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000_000))]
-    pub(super) rows: u32,
+    #[command(flatten)]
+    pub(super) data: DataFlags,
     /// Buffer pool
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
     pool: u64,
@@ -88,12 +101,6 @@ pub(crate) struct Run {
     /// Bursts, as 2x/10s: every 10 s, for a tenth of that time, twice the rate
     #[arg(long, value_name = "FACTORx/EVERY", value_parser = Burst::parse, requires = "rate")]
     burst: Option<Burst>,
-    /// How rows are chosen
-    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
-    pub(super) distribution: Distribution,
-    /// Seed of all random choices
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -105,7 +112,7 @@ pub(crate) struct Run {
     pub(super) keep: bool,
     #[cfg(feature = "watch")]
     #[command(flatten)]
-    pub(super) server: super::run_on_server::ServerFlags,
+    pub(super) server: super::server_flags::ServerFlags,
 }
 
 fn workload_help() -> String {
@@ -162,10 +169,6 @@ impl Run {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
-        #[cfg(feature = "watch")]
-        if let Some(url) = self.server.target()? {
-            return super::run_on_server::run(&self, url);
-        }
         let params = self.params();
         let options = self.options().law(self.law.law()?);
         let mut workload = workload::build(self.workload, params);
@@ -179,8 +182,8 @@ impl Run {
         stop::install();
         let mark = LoadMark {
             workload: self.workload.name(),
-            tables: self.tables,
-            rows: self.rows,
+            tables: self.data.tables,
+            rows: self.data.rows,
             page_bytes: self.page,
         };
         let (mut run_dir, found) = match &self.db {
@@ -249,10 +252,10 @@ impl Run {
 
     pub(super) fn params(&self) -> WorkloadParams {
         WorkloadParams {
-            tables: self.tables,
-            rows: self.rows,
-            distribution: self.distribution,
-            seed: self.seed,
+            tables: self.data.tables,
+            rows: self.data.rows,
+            distribution: self.data.distribution,
+            seed: self.data.seed,
             begin: TxnSettings { durability: self.durability.durability(), isolation: self.level() },
         }
     }
@@ -311,7 +314,7 @@ impl Run {
                 if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
             ),
             ("isolation", self.level().name().to_owned()),
-            ("seed", self.seed.to_string()),
+            ("seed", self.data.seed.to_string()),
         ]
     }
 
@@ -329,7 +332,8 @@ impl Run {
 
     /// Returns what the run works on.
     pub(super) fn shape(&self) -> Shape {
-        self.workload.shape(self.threads, (self.tables, self.rows, &flag_name(&self.distribution)))
+        self.workload
+            .shape(self.threads, (self.data.tables, self.data.rows, &flag_name(&self.data.distribution)))
     }
 
     fn request(&self) -> Request {
@@ -340,7 +344,7 @@ impl Run {
             tables: shape.tables,
             rows: shape.rows,
             shape: shape.text,
-            distribution: flag_name(&self.distribution),
+            distribution: flag_name(&self.data.distribution),
             durability: flag_name(&self.durability),
             ephemeral: self.ephemeral,
             isolation: self.level().name().to_owned(),

@@ -7,51 +7,26 @@ use crate::server::{
     Around, Contents, Filled, Schema, ServerLoad, ServerObserver, ServerRequest, ServerResult,
     ServerWorkload, build, check, default_schema, load_name,
 };
-use client::{Access, LoginFlags, Row, Trouble};
+use client::{Access, Row, Trouble};
+use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
 use output::{print, stop, write_json};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
-
-/// The flags of a run on a server.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ServerFlags {
-    /// Run over SQL on this server, as mysql://user@host:port/, and change none of its settings
-    #[arg(long, value_name = "URL", conflicts_with_all = [
-        "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "unsafe_no_doublewrite", "law",
-        "durability", "page", "report",
-    ])]
-    target: Option<String>,
-    /// Engine of the tables [default: the server's]
-    #[arg(long, value_name = "NAME", requires = "target")]
-    engine: Option<String>,
-    /// Schema of the tables; made if it is not there [default: sbtest; of napkin: napkin]
-    #[arg(long, value_name = "NAME", requires = "target")]
-    schema: Option<String>,
-    #[command(flatten)]
-    login: LoginFlags,
-}
-
-impl ServerFlags {
-    /// Returns the server's URL; `None` if the run works on a database in this process.
-    pub(super) fn target(&self) -> Outcome<Option<&str>> {
-        if self.target.is_none() && self.login != LoginFlags::default() {
-            return Err(Failure::misuse("--defaults-file and --password need --target"));
-        }
-        Ok(self.target.as_deref())
-    }
-}
 
 /// Connections that a run needs beside those of its threads.
 const OTHER_CONNECTIONS: u64 = 3;
 
 /// Runs the workload on the server.
 pub(super) fn run(run: &Run, url: &str) -> Outcome {
+    if let Some(file) = &run.json {
+        check_writable(file)?;
+    }
     let probe = build(run.workload, run.params(), None, None);
     if run.seconds.is_zero() && !probe.has_an_end() {
         return Err(Failure::misuse("--seconds 0 would measure nothing"));
     }
-    if run.rows > i32::MAX as u32 {
+    if run.data.rows > i32::MAX as u32 {
         return Err(Failure::misuse(format!("--rows may be at most {} over SQL", i32::MAX)));
     }
     let access = Access::to(url, &run.server.login)?;
@@ -75,10 +50,10 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if let Some(file) = &run.json {
         write_json(file, &result.json())?;
     }
-    if result.check == "ok" {
+    if result.check() == "ok" {
         return Ok(());
     }
-    Err(Failure::failed(format!("the check after the run found: {}", result.check)))
+    Err(Failure::failed(format!("the check after the run found: {}", result.check())))
 }
 
 /// The engine of the tables.
@@ -207,7 +182,7 @@ impl ServerRun<'_> {
             tables: shape.tables,
             rows: shape.rows,
             shape: shape.text,
-            distribution: flag_name(&self.run.distribution),
+            distribution: flag_name(&self.run.data.distribution),
             isolation: self.run.isolation.map(|level| level.name().to_owned()),
             rate: self.run.rate,
         }

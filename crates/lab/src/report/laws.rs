@@ -57,11 +57,11 @@ impl LawsReport<'_> {
 
     fn chart(&self) -> Chart {
         let series = |side: &RunResult| {
-            let per_second = side.tps_per_second.iter().zip(1u32..);
+            let per_second = side.work.tps_per_second.iter().zip(1u32..);
             let points = per_second.map(|(n, second)| (f64::from(second), Some(*n as f64))).collect();
             Series::new(side.request.law.clone(), points)
         };
-        let end = self.sides.iter().map(|side| side.tps_per_second.len()).max().unwrap_or(0);
+        let end = self.sides.iter().map(|side| side.work.tps_per_second.len()).max().unwrap_or(0);
         Chart {
             id: "laws".into(),
             title: "Commits a second".to_owned(),
@@ -98,21 +98,21 @@ impl LawsReport<'_> {
 }
 
 fn row(side: &RunResult) -> Vec<String> {
-    let mut sorted = side.tps_per_second.clone();
+    let mut sorted = side.work.tps_per_second.clone();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
     let worst = sorted.first().copied().unwrap_or(0);
     let count = |n: u64| show_count(n as f64);
     vec![
         side.request.law.clone(),
-        show_count(side.tps),
+        show_count(side.work.tps),
         count(median),
         count(worst),
         if median > 0 { format!("{:.2}", worst as f64 / median as f64) } else { "none".to_owned() },
         count(sorted.iter().filter(|n| **n == 0).count() as u64),
-        show_micros(side.latency_us.p99),
-        show_micros(side.latency_us.p999),
-        show_micros(side.latency_us.max),
+        show_micros(side.work.latency_us.p99),
+        show_micros(side.work.latency_us.p999),
+        show_micros(side.work.latency_us.max),
         count(side.hard_waits),
         show_micros(side.throttled_us_total as f64),
     ]

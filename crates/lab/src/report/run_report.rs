@@ -46,7 +46,7 @@ impl RunReport<'_> {
         let lead = format!(
             "{} threads for {:.0} s on {}, {}.",
             request.threads,
-            result.seconds,
+            result.work.seconds,
             request.shape,
             request.commits()
         );
@@ -91,11 +91,11 @@ impl RunReport<'_> {
             |label: &str, value: String, small: String| Headline { label: label.to_owned(), value, small };
         let mut out = vec![headline(
             "commits a second",
-            show_count(result.tps),
-            format!("{} in all", show_count(result.transactions as f64)),
+            show_count(result.work.tps),
+            format!("{} in all", show_count(result.work.transactions as f64)),
         )];
-        if let Some((median, worst, _)) = steadiness(&result.tps_per_second) {
-            let zero = result.tps_per_second.iter().filter(|n| **n == 0).count();
+        if let Some((median, worst, _)) = steadiness(&result.work.tps_per_second) {
+            let zero = result.work.tps_per_second.iter().filter(|n| **n == 0).count();
             let stalls = match zero {
                 0 => "no second without commits".to_owned(),
                 1 => "1 second without commits".to_owned(),
@@ -104,11 +104,11 @@ impl RunReport<'_> {
             let share = if median > 0 { 100.0 * worst as f64 / median as f64 } else { 0.0 };
             out.push(headline("worst second", format!("{share:.0} %"), format!("of the median; {stalls}")));
         }
-        let l = &result.latency_us;
+        let l = &result.work.latency_us;
         let tail = format!("p50 {}, p99.9 {}", show_micros(l.p50), show_micros(l.p999));
         out.push(headline("p99 latency", show_micros(l.p99), tail));
         if let Some(commits) = result.commits_per_fsync {
-            let rate = rate(result.fsyncs.total as f64, result.seconds);
+            let rate = rate(result.fsyncs.total as f64, result.work.seconds);
             out.push(headline(
                 "commits per fsync",
                 format!("{commits:.1}"),
@@ -116,15 +116,17 @@ impl RunReport<'_> {
             ));
         }
         if let Some(bytes) = result.redo_bytes_per_row_change {
-            let rate = rate(result.redo_bytes as f64, result.seconds);
+            let rate = rate(result.redo_bytes as f64, result.work.seconds);
             out.push(headline(
                 "redo per row change",
                 format!("{bytes:.0} bytes"),
                 format!("{}/s", show_size(rate)),
             ));
         }
-        let share =
-            rate(result.throttled_us_total as f64, result.seconds * 1e4 * f64::from(result.request.threads));
+        let share = rate(
+            result.throttled_us_total as f64,
+            result.work.seconds * 1e4 * f64::from(result.request.threads),
+        );
         out.push(headline(
             "writers delayed",
             if share > 0.0 && share < 0.1 { "under 0.1 %".to_owned() } else { format!("{share:.1} %") },
@@ -168,13 +170,13 @@ impl RunReport<'_> {
             style: ChartStyle::Lines,
             series,
             marks: Vec::new(),
-            end: self.samples().end().max(self.result.tps_per_second.len() as f64),
+            end: self.samples().end().max(self.result.work.tps_per_second.len() as f64),
             clock: None,
         }
     }
 
     fn throughput(&self) -> Chart {
-        let per_second = &self.result.tps_per_second;
+        let per_second = &self.result.work.tps_per_second;
         let points: Vec<Point> =
             per_second.iter().enumerate().map(|(i, n)| (i as f64 + 1.0, Some(*n as f64))).collect();
         let (first, last) = (points.first().map(|p| p.0), points.last().map(|p| p.0));
@@ -220,7 +222,7 @@ impl RunReport<'_> {
     }
 
     fn histogram(&self) -> Histogram {
-        let l = &self.result.latency_us;
+        let l = &self.result.work.latency_us;
         let mut marks = vec![("p50", l.p50), ("p99", l.p99), ("p99.9", l.p999), ("longest", l.max)];
         marks.retain(|(_, us)| *us > 0.0);
         Histogram {
@@ -390,7 +392,7 @@ impl RunReport<'_> {
                 row.reason.label().replace('_', " "),
                 row.file.label().to_owned(),
                 show_count(count as f64),
-                format!("{:.1}", rate(count as f64, self.result.seconds)),
+                format!("{:.1}", rate(count as f64, self.result.work.seconds)),
                 show_micros(row.took.sum_us() as f64 / count.max(1) as f64),
                 show_micros(row.took.quantile(0.99) as f64),
                 show_micros(row.took.max_us() as f64),

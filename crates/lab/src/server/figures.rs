@@ -2,6 +2,7 @@
 //! figure that the server does not have is unknown.
 
 use output::samples::Values;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// All figures at one moment.
@@ -55,24 +56,54 @@ impl Reading {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ServerFigures {
     pub(super) redo_bytes: Option<u64>,
-    pub(super) pages_read: Option<u64>,
-    pub(super) pages_written: Option<u64>,
-    pub(super) pages_written_by_force: BTreeMap<String, u64>,
-    pub(super) doublewrite_pages: Option<u64>,
+    pub(super) pages: Pages,
     pub(super) device_write_bytes: Option<u64>,
-    pub(super) fsyncs: Option<u64>,
-    pub(super) log_fsyncs: Option<u64>,
+    pub(super) fsyncs: Fsyncs,
     pub(super) checkpoint_age_limit: Option<u64>,
+    pub(super) waits: Waits,
+    pub(super) binlog: Binlog,
+}
+
+/// Pages read and written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Pages {
+    pub(super) pages_read: Option<u64>,
+    pub(super) pages_written: PagesWritten,
+    pub(super) doublewrite_pages: Option<u64>,
+}
+
+/// Pages written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct PagesWritten {
+    pub(super) total: Option<u64>,
+    pub(super) by_force: BTreeMap<String, u64>,
+}
+
+/// Syncs of the engine's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Fsyncs {
+    pub(super) total: Option<u64>,
+    pub(super) log: Option<u64>,
+}
+
+/// What made transactions wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Waits {
     pub(super) throttled_us_total: Option<u64>,
     pub(super) hard_waits: Option<u64>,
     pub(super) free_frame_waits: Option<u64>,
     pub(super) lock_waits: Option<u64>,
     pub(super) deadlocks: Option<u64>,
-    /// Transactions in the binary log; `None` if there is none.
-    pub(super) binlog_commits: Option<u64>,
+}
+
+/// The binary log; nothing is known if there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Binlog {
+    /// Transactions in it.
+    pub(super) commits: Option<u64>,
     /// The groups in which they were written: each is a sync, if the server syncs its binary log.
-    pub(super) binlog_group_commits: Option<u64>,
-    pub(super) binlog_bytes: Option<u64>,
+    pub(super) group_commits: Option<u64>,
+    pub(super) bytes: Option<u64>,
 }
 
 const FORCES: &str = "pages_written_by_force.";
@@ -86,25 +117,32 @@ impl ServerFigures {
             let value = |reading: &Reading| reading.value(name).map(|value| value as u64);
             grown(value(before), value(after))
         };
-        let binlog_bytes = server("binlog_bytes_written");
+        let binlog = |name: &str| server(name).filter(|n| *n > 0);
         ServerFigures {
             redo_bytes: of("redo_bytes_written"),
-            pages_read: of("pages_read"),
-            pages_written: of("pages_written"),
-            pages_written_by_force: by_force(before, after, engine),
-            doublewrite_pages: of("doublewrite_pages"),
+            pages: Pages {
+                pages_read: of("pages_read"),
+                pages_written: PagesWritten {
+                    total: of("pages_written"),
+                    by_force: by_force(before, after, engine),
+                },
+                doublewrite_pages: of("doublewrite_pages"),
+            },
             device_write_bytes: of("device_bytes_written"),
-            fsyncs: of("fsyncs"),
-            log_fsyncs: of("log_fsyncs"),
+            fsyncs: Fsyncs { total: of("fsyncs"), log: of("log_fsyncs") },
             checkpoint_age_limit: after.of(engine, "checkpoint_age_limit"),
-            throttled_us_total: of("throttled_us_total"),
-            hard_waits: of("hard_waits"),
-            free_frame_waits: of("free_frame_waits"),
-            lock_waits: of("lock_waits"),
-            deadlocks: of("deadlocks"),
-            binlog_commits: server("binlog_commits").filter(|n| *n > 0),
-            binlog_group_commits: server("binlog_group_commits").filter(|n| *n > 0),
-            binlog_bytes: binlog_bytes.filter(|n| *n > 0),
+            waits: Waits {
+                throttled_us_total: of("throttled_us_total"),
+                hard_waits: of("hard_waits"),
+                free_frame_waits: of("free_frame_waits"),
+                lock_waits: of("lock_waits"),
+                deadlocks: of("deadlocks"),
+            },
+            binlog: Binlog {
+                commits: binlog("binlog_commits"),
+                group_commits: binlog("binlog_group_commits"),
+                bytes: binlog("binlog_bytes_written"),
+            },
         }
     }
 }
@@ -145,9 +183,9 @@ mod tests {
             ("binlog_commits", 5.0),
         ]);
         let of = |engine| ServerFigures::between(&before, &after, EngineFigures::of(engine));
-        assert_eq!(of("InnoDB").fsyncs, Some(20));
-        assert_eq!(of("InnoDB").pages_written_by_force, BTreeMap::from([("lru".to_owned(), 3)]));
-        assert_eq!(of("MILLPOND").fsyncs, Some(5));
+        assert_eq!(of("InnoDB").fsyncs.total, Some(20));
+        assert_eq!(of("InnoDB").pages.pages_written.by_force, BTreeMap::from([("lru".to_owned(), 3)]));
+        assert_eq!(of("MILLPOND").fsyncs.total, Some(5));
         assert_eq!(of("Aria"), ServerFigures::default(), "it has none of its own, and no binary log grew");
     }
 }

@@ -1,14 +1,13 @@
 //! The result of a run on a server: the JSON object for other programs, and the table for people.
 //! Its keys are those of a run on a database, where both have the figure.
 
-use super::figures::ServerFigures;
+use super::figures::{Binlog, Fsyncs, Pages, ServerFigures, Waits};
 use super::observer::ServerObserver;
 use crate::driver::Driven;
 use crate::figures::Level;
-use crate::result::{Latency, TableLines, parts, ratio, rounded, steadiness, to_json};
+use crate::result::{TableLines, WorkDone, parts, ratio, rounded, to_json};
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The parameters of the run, which are part of the result.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +30,7 @@ pub(crate) struct ServerRequest {
 }
 
 /// What a run found out outside of the measured phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Around {
     /// How long the load took; 0 if a finished load was reused.
     pub(crate) load_seconds: f64,
@@ -39,18 +38,11 @@ pub(crate) struct Around {
     pub(crate) check: String,
 }
 
-/// Pages written.
-#[derive(Clone, Debug, Serialize)]
-struct PagesWritten {
-    total: Option<u64>,
-    by_force: BTreeMap<String, u64>,
-}
-
-/// Syncs of the engine's files.
-#[derive(Clone, Debug, Serialize)]
-struct Fsyncs {
-    total: Option<u64>,
-    log: Option<u64>,
+/// Redo that was written.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Redo {
+    redo_bytes: Option<u64>,
+    redo_bytes_per_row_change: Option<f64>,
 }
 
 /// Redo between the checkpoint and the end of the log.
@@ -61,46 +53,28 @@ struct CheckpointAge {
     limit: Option<u64>,
 }
 
-/// The binary log.
-#[derive(Clone, Debug, Serialize)]
-struct Binlog {
-    commits: Option<u64>,
-    group_commits: Option<u64>,
-    bytes: Option<u64>,
-}
-
 /// The result of a run. Every number covers only the measured phase; those of the engine are
 /// unknown if the server does not show them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ServerResult {
     version: &'static str,
     #[serde(flatten)]
-    pub(crate) request: ServerRequest,
-    pub(crate) seconds: f64,
-    pub(crate) transactions: u64,
-    pub(crate) tps: f64,
-    pub(crate) tps_per_second: Vec<u64>,
-    pub(crate) latency_us: Latency,
-    retries: u64,
-    errors: BTreeMap<String, u64>,
-    row_changes: u64,
-    redo_bytes: Option<u64>,
-    redo_bytes_per_row_change: Option<f64>,
-    pages_read: Option<u64>,
-    pages_written: PagesWritten,
-    doublewrite_pages: Option<u64>,
+    request: ServerRequest,
+    #[serde(flatten)]
+    work: WorkDone,
+    #[serde(flatten)]
+    redo: Redo,
+    #[serde(flatten)]
+    pages: Pages,
     device_write_bytes: Option<u64>,
     fsyncs: Fsyncs,
     commits_per_fsync: Option<f64>,
     checkpoint_age_bytes: CheckpointAge,
-    throttled_us_total: Option<u64>,
-    hard_waits: Option<u64>,
-    free_frame_waits: Option<u64>,
-    lock_waits: Option<u64>,
-    deadlocks: Option<u64>,
+    #[serde(flatten)]
+    waits: Waits,
     binlog: Binlog,
-    load_seconds: f64,
-    pub(crate) check: String,
+    #[serde(flatten)]
+    around: Around,
 }
 
 impl ServerResult {
@@ -116,48 +90,33 @@ impl ServerResult {
 
     fn of(request: ServerRequest, driven: &Driven, figures: ServerFigures, around: Around) -> ServerResult {
         let Driven { totals, age, .. } = driven;
-        let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
-        let redo_bytes_per_row_change = figures.redo_bytes.and_then(|bytes| ratio(bytes, totals.row_changes));
+        let bytes = figures.redo_bytes;
         ServerResult {
             version: env!("CARGO_PKG_VERSION"),
             request,
-            seconds: totals.seconds,
-            transactions: totals.transactions,
-            tps: rounded(tps, 2),
-            tps_per_second: totals.per_second.clone(),
-            latency_us: Latency::of(totals),
-            retries: totals.retries,
-            errors: totals.errors.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
-            row_changes: totals.row_changes,
-            redo_bytes: figures.redo_bytes,
-            redo_bytes_per_row_change,
-            pages_read: figures.pages_read,
-            pages_written: PagesWritten {
-                total: figures.pages_written,
-                by_force: figures.pages_written_by_force,
+            work: WorkDone::of(totals),
+            redo: Redo {
+                redo_bytes: bytes,
+                redo_bytes_per_row_change: bytes.and_then(|bytes| ratio(bytes, totals.row_changes)),
             },
-            doublewrite_pages: figures.doublewrite_pages,
+            pages: figures.pages,
             device_write_bytes: figures.device_write_bytes,
-            commits_per_fsync: figures.fsyncs.and_then(|fsyncs| ratio(totals.transactions, fsyncs)),
-            fsyncs: Fsyncs { total: figures.fsyncs, log: figures.log_fsyncs },
+            fsyncs: figures.fsyncs,
+            commits_per_fsync: figures.fsyncs.total.and_then(|fsyncs| ratio(totals.transactions, fsyncs)),
             checkpoint_age_bytes: CheckpointAge {
                 max: known(age, Level::max),
                 mean: known(age, Level::mean),
                 limit: figures.checkpoint_age_limit,
             },
-            throttled_us_total: figures.throttled_us_total,
-            hard_waits: figures.hard_waits,
-            free_frame_waits: figures.free_frame_waits,
-            lock_waits: figures.lock_waits,
-            deadlocks: figures.deadlocks,
-            binlog: Binlog {
-                commits: figures.binlog_commits,
-                group_commits: figures.binlog_group_commits,
-                bytes: figures.binlog_bytes,
-            },
-            load_seconds: rounded(around.load_seconds, 3),
-            check: around.check,
+            waits: figures.waits,
+            binlog: figures.binlog,
+            around: Around { load_seconds: rounded(around.load_seconds, 3), ..around },
         }
+    }
+
+    /// Returns "ok", or what is wrong with the tables.
+    pub(crate) fn check(&self) -> &str {
+        &self.around.check
     }
 
     /// Returns the JSON object.
@@ -169,10 +128,10 @@ impl ServerResult {
     pub(crate) fn table(&self) -> String {
         let mut out = TableLines::default();
         self.add_setup(&mut out);
-        self.add_transactions(&mut out);
+        self.work.add_to(&mut out);
         self.add_writes(&mut out);
         self.add_waits(&mut out);
-        out.line("check", self.check.clone());
+        out.line("check", self.around.check.clone());
         out.text()
     }
 
@@ -181,32 +140,16 @@ impl ServerResult {
         out.line("target", format!("{}   {}   engine {}", request.target, request.server, request.engine));
         let workload = format!("{}, {} threads, {}", request.workload, request.threads, request.shape);
         out.line("workload", workload);
-        let load = match self.load_seconds {
+        let load = match self.around.load_seconds {
             0.0 => String::new(),
             seconds => format!(" after a load of {seconds:.1} s"),
         };
-        out.line("measured", format!("{:.2} s{load}", self.seconds));
-    }
-
-    fn add_transactions(&self, out: &mut TableLines) {
-        let (transactions, tps) = (show_count(self.transactions as f64), show_count(self.tps));
-        let retries = show_count(self.retries as f64);
-        out.line(
-            "transactions",
-            format!("{transactions}   {tps} a second   {retries} retries   {}", parts(&self.errors)),
-        );
-        if let Some(steady) = steadiness(&self.tps_per_second) {
-            out.line("steadiness", steady);
-        }
-        out.line("latency", self.latency_us.show());
-        let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
-        let changes = show_count(self.row_changes as f64);
-        out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
+        out.line("measured", format!("{:.2} s{load}", self.work.seconds));
     }
 
     fn add_writes(&self, out: &mut TableLines) {
-        if let Some(bytes) = self.redo_bytes {
-            let each = self.redo_bytes_per_row_change;
+        if let Some(bytes) = self.redo.redo_bytes {
+            let each = self.redo.redo_bytes_per_row_change;
             let each = each.map_or(String::new(), |each| format!("   {each:.0} bytes a row change"));
             out.line("redo", format!("{}{each}", show_size(bytes as f64)));
         }
@@ -222,11 +165,12 @@ impl ServerResult {
             let bytes = show_size(self.binlog.bytes.unwrap_or(0) as f64);
             out.line("binary log", format!("{bytes}   {} groups{each}", show_count(groups as f64)));
         }
-        if let Some(pages) = self.pages_written.total {
+        if let Some(pages) = self.pages.pages_written.total {
             let copies = self
+                .pages
                 .doublewrite_pages
                 .map_or(String::new(), |pages| format!("   doublewrite {}", show_count(pages as f64)));
-            let forces = parts(&self.pages_written.by_force);
+            let forces = parts(&self.pages.pages_written.by_force);
             out.line("pages written", format!("{}{copies}   {forces}", show_count(pages as f64)));
         }
         if let Some(bytes) = self.device_write_bytes {
@@ -245,16 +189,16 @@ impl ServerResult {
             );
         }
         let counts = [
-            ("hard waits", self.hard_waits),
-            ("free-frame waits", self.free_frame_waits),
-            ("lock waits", self.lock_waits),
-            ("deadlocks", self.deadlocks),
+            ("hard waits", self.waits.hard_waits),
+            ("free-frame waits", self.waits.free_frame_waits),
+            ("lock waits", self.waits.lock_waits),
+            ("deadlocks", self.waits.deadlocks),
         ];
         let mut waits: Vec<String> = counts
             .iter()
             .filter_map(|(name, n)| n.map(|n| format!("{name} {}", show_count(n as f64))))
             .collect();
-        if let Some(us) = self.throttled_us_total {
+        if let Some(us) = self.waits.throttled_us_total {
             waits.insert(0, format!("throttled {}", show_micros(us as f64)));
         }
         if !waits.is_empty() {

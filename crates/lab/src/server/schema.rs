@@ -103,10 +103,10 @@ impl Schema {
     /// Removes what the run made. Returns a sentence that says what is left.
     pub(crate) fn end(self) -> Outcome<String> {
         if !self.remove {
-            return Ok(format!("the schema {} stays; DROP DATABASE removes it", self.name));
+            return Ok(format!("{} stays; DROP DATABASE removes it", self.name));
         }
         run(&mut open(&self.access)?, &format!("DROP DATABASE `{}`", self.name))?;
-        Ok(format!("the schema {} was made for this run, and is dropped", self.name))
+        Ok(format!("{} was made for this run, and is dropped", self.name))
     }
 }
 

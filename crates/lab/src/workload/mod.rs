@@ -115,7 +115,7 @@ pub(crate) fn mix(kind: WorkloadKind) -> Option<oltp::Mix> {
 /// Makes the workload of this kind on a database in this process.
 pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workload> {
     match (mix(kind), kind) {
-        (Some(mix), _) => Box::new(oltp::Oltp::new(mix, params)),
+        (Some(mix), _) => Box::new(oltp_rows::Oltp::new(mix, params)),
         (None, WorkloadKind::Napkin) => Box::new(napkin::Napkin::new(params)),
         (None, WorkloadKind::BulkLoad) => Box::new(bulk_load::BulkLoad::new(params)),
         (None, WorkloadKind::SchemaReload) => Box::new(schema_reload::SchemaReload::new(params)),

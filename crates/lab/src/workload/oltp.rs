@@ -6,14 +6,10 @@
 //! a missing row is a wrong result and ends the run.
 
 use super::distribution::Picker;
-use super::family::{AttemptError, Session, Workload};
-use super::oltp_rows::OltpRows;
+use super::family::{AttemptError, Session};
 use super::params::{WorkloadParams, thread_seed};
 use super::row::{C, Row, digits};
-use super::sysbench_tables::Loader;
 use base::prng::Prng;
-use millpond::Db;
-use output::failure::Outcome;
 
 /// Rows that a range query covers.
 const RANGE_ROWS: u32 = 100;
@@ -51,29 +47,6 @@ impl Mix {
     pub(crate) fn is_one_statement(self) -> bool {
         let inserts = 2 * self.delete_inserts;
         !self.ranges && self.point_selects + self.index_updates + self.non_index_updates + inserts == 1
-    }
-}
-
-/// A workload of the family.
-pub(crate) struct Oltp {
-    mix: Mix,
-    params: WorkloadParams,
-}
-
-impl Oltp {
-    pub(crate) fn new(mix: Mix, params: WorkloadParams) -> Oltp {
-        Oltp { mix, params }
-    }
-}
-
-impl Workload for Oltp {
-    fn load(&self, loader: &Loader<'_>) -> Outcome {
-        loader.sysbench(&self.params)
-    }
-
-    fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
-        let statements = OltpRows::open(db, &self.params)?;
-        Ok(Box::new(OltpSession::new(self.mix, self.params, thread, statements)))
     }
 }
 

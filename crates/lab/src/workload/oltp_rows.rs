@@ -1,14 +1,37 @@
 //! The statements of sysbench's OLTP family on a database in this process.
 
-use super::family::AttemptError;
-use super::oltp::{Mix, RangeQuery, Statements};
+use super::family::{AttemptError, Session, Workload};
+use super::oltp::{Mix, OltpSession, RangeQuery, Statements};
 use super::params::{TxnSettings, WorkloadParams};
 use super::row::{C, Row, id_key, index_key};
-use super::sysbench_tables::{Pair, Tables};
+use super::sysbench_tables::{Loader, Pair, Tables};
 use millpond::{Db, Transaction};
 use output::failure::Outcome;
 use std::hint::black_box;
 use std::ops::ControlFlow;
+
+/// A workload of the family on a database in this process.
+pub(crate) struct Oltp {
+    mix: Mix,
+    params: WorkloadParams,
+}
+
+impl Oltp {
+    pub(crate) fn new(mix: Mix, params: WorkloadParams) -> Oltp {
+        Oltp { mix, params }
+    }
+}
+
+impl Workload for Oltp {
+    fn load(&self, loader: &Loader<'_>) -> Outcome {
+        loader.sysbench(&self.params)
+    }
+
+    fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
+        let statements = OltpRows::open(db, &self.params)?;
+        Ok(Box::new(OltpSession::new(self.mix, self.params, thread, statements)))
+    }
+}
 
 /// The tables, and the transaction that runs.
 pub(super) struct OltpRows {

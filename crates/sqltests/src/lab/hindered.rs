@@ -22,7 +22,9 @@ const SPOILING: [(&str, &str); 11] = [
     ("tmp_disk_table_size", "1024"),
     ("tmp_memory_table_size", "1024"),
     ("max_heap_table_size", "16384"),
-    ("max_session_mem_used", "8192"),
+    // A session that does not set its own is refused all that is asked here. At a few KiB less than
+    // a connection needs to begin, the server itself (10.11.19) now and then ends with a signal.
+    ("max_session_mem_used", "131072"),
 ];
 
 /// Each setting alone, and all together.
@@ -125,11 +127,11 @@ pub(super) fn busy(lab: &Lab<'_>) -> Result<(), String> {
 }
 
 /// The test that compares generated option files with the server's own program is one of the crate
-/// `watch`. There it is skipped where that program is missing; here it is not.
+/// `client`. There it is skipped where that program is missing; here it is not.
 pub(super) fn option_files(_: &Lab<'_>) -> Result<(), String> {
     let mut cargo = Command::new(cargo_program());
     // All tests are built, which they are after `cargo xtask ci`. Those of other names do not run.
-    cargo.args(["test", "--quiet", "--lib"]).args(TESTED).arg("sources::option_file");
+    cargo.args(["test", "--quiet", "--lib"]).args(TESTED).arg("option_file::");
     let said = output(cargo.current_dir(root()).env("MILLPOND_NEEDS_MARIADB", "1"))?;
     expect("the test", &said, "2 passed")
 }

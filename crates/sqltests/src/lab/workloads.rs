@@ -47,7 +47,7 @@ const WORKLOADS: [&str; 11] = [
 
 /// Every workload on every engine: it works, is checked, and leaves nothing behind.
 pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
-    let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "MILLPOND"] } else { &["InnoDB"] };
+    let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "Millpond"] } else { &["InnoDB"] };
     for engine in engines {
         for workload in WORKLOADS {
             let result =

@@ -1,9 +1,11 @@
 //! The exact JSON object and table.
 
+use super::super::figures::PagesWritten;
 use super::*;
 use crate::measurements::{CommittedTxn, Measurements, Window};
 use expect_test::{expect, expect_file};
 use output::samples::Samples;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 fn driven(with_age: bool) -> Driven {
@@ -50,22 +52,25 @@ fn around() -> Around {
 fn sample() -> ServerResult {
     let figures = ServerFigures {
         redo_bytes: Some(80_000),
-        pages_read: Some(0),
-        pages_written: Some(64),
-        pages_written_by_force: BTreeMap::from([("adaptive".to_owned(), 60)]),
-        doublewrite_pages: Some(64),
+        pages: Pages {
+            pages_read: Some(0),
+            pages_written: PagesWritten {
+                total: Some(64),
+                by_force: BTreeMap::from([("adaptive".to_owned(), 60)]),
+            },
+            doublewrite_pages: Some(64),
+        },
         device_write_bytes: Some(3_000_000),
-        fsyncs: Some(150),
-        log_fsyncs: Some(48),
+        fsyncs: Fsyncs { total: Some(150), log: Some(48) },
         checkpoint_age_limit: Some(90 << 20),
-        throttled_us_total: None,
-        hard_waits: Some(0),
-        free_frame_waits: Some(2),
-        lock_waits: Some(5),
-        deadlocks: Some(1),
-        binlog_commits: Some(100),
-        binlog_group_commits: Some(40),
-        binlog_bytes: Some(200_000),
+        waits: Waits {
+            throttled_us_total: None,
+            hard_waits: Some(0),
+            free_frame_waits: Some(2),
+            lock_waits: Some(5),
+            deadlocks: Some(1),
+        },
+        binlog: Binlog { commits: Some(100), group_commits: Some(40), bytes: Some(200_000) },
     };
     let result = ServerResult::of(request(), &driven(true), figures, around());
     ServerResult { version: "0.0.0", ..result }

@@ -1,0 +1,33 @@
+//! The flags of `millpond run` that name a server.
+
+use client::LoginFlags;
+use output::failure::{Failure, Outcome};
+
+/// The flags of a run on a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerFlags {
+    /// Run over SQL on this server, as mysql://user@host:port/, and change none of its settings
+    #[arg(long, value_name = "URL", conflicts_with_all = [
+        "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "unsafe_no_doublewrite", "law",
+        "durability", "page", "report",
+    ])]
+    target: Option<String>,
+    /// Engine of the tables [default: the server's]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    pub(super) engine: Option<String>,
+    /// Schema of the tables; made if it is not there [default: sbtest; of napkin: napkin]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    pub(super) schema: Option<String>,
+    #[command(flatten)]
+    pub(super) login: LoginFlags,
+}
+
+impl ServerFlags {
+    /// Returns the server's URL; `None` if the run works on a database in this process.
+    pub(super) fn target(&self) -> Outcome<Option<&str>> {
+        if self.target.is_none() && self.login != LoginFlags::default() {
+            return Err(Failure::misuse("--defaults-file and --password need --target"));
+        }
+        Ok(self.target.as_deref())
+    }
+}

@@ -125,7 +125,7 @@ impl Pool {
                 latched.to_vec()
             };
             let before = state(&copy);
-            let first = self.hook().catch_up(pin.page(), &mut copy)?;
+            let caught_up = self.hook().catch_up(pin.page(), &mut copy);
             let mut latched = self.frames().exclude(pin.frame());
             if !pin.is_incomplete() {
                 return Ok(());
@@ -133,6 +133,9 @@ impl Pool {
             if state(&latched) != before {
                 continue;
             }
+            // An error counts only now: once replay has changed the page, a checkpoint may pass the
+            // redo that was read here, and its segment may be recycled.
+            let first = caught_up?;
             latched.copy_from_slice(&copy);
             if let Some(first) = first {
                 self.dirty_latched(pin.frame(), first, page::header::lsn(&latched));

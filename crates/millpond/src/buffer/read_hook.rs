@@ -29,8 +29,9 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
         Ok(false)
     }
     /// Completes a copy of an incomplete page, unless it is complete by now. Returns the
-    /// LSN of the first redo that it applied. After an error the bytes mean nothing. Called with no
-    /// latch held; reads the log.
+    /// LSN of the first redo that it applied. After an error the bytes mean nothing, and the error
+    /// counts only if replay has not changed the page meanwhile. Called with no latch held; reads
+    /// the log.
     fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
         Ok(None)
     }

@@ -2,10 +2,11 @@
 //! read, and the order in which pages are written.
 
 mod file;
+mod on_demand;
 mod read_ahead;
 mod resize;
 
-use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage, fetch_many};
+use super::{FetchHint, Pin, Pool, PoolOptions, ReadHook, RefuseDamage, fetch_many};
 use crate::error::{Error, Poison};
 use crate::page::header;
 use crate::page_file::{PageFile, set_checksum};
@@ -32,6 +33,10 @@ struct World {
 }
 
 fn world(frames: usize) -> World {
+    world_with(frames, Box::new(RefuseDamage { path: PathBuf::from(PATH) }))
+}
+
+fn world_with(frames: usize, hook: Box<dyn ReadHook>) -> World {
     let metrics = Arc::new(Metrics::new());
     let (file, poison, cleaner) = (Arc::<TestFile>::default(), Arc::new(Poison::default()), Parker::new());
     let pool = Pool::new(PoolOptions {
@@ -39,7 +44,7 @@ fn world(frames: usize) -> World {
         frames_most: 8 * frames,
         reads_ahead: true,
         file: PageFile::of_test(Arc::clone(&file) as _, Path::new(PATH), PAGE, &metrics),
-        hook: Box::new(RefuseDamage { path: PathBuf::from(PATH) }),
+        hook,
         cleaner: cleaner.unparker(),
         poison: Arc::clone(&poison),
         metrics: Arc::clone(&metrics),

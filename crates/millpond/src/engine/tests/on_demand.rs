@@ -11,16 +11,18 @@ use crate::mtr::Mtr;
 use crate::options::Options;
 use crate::page::op::{NodeHead, PageOp};
 use base::prng::Prng;
+use base::sync::{Condvar, Mutex};
 use base::{PageNo, TreeId};
 use metrics::{Force, M, SyncReason};
 use pace::replay_progress::ReplayView;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use vfs::fault::{Fault, FaultDisk, FaultRule, OpKind};
+use vfs::intercept::Interceptor;
 use vfs::mem::{CrashChoice, ManualClock, MemDisk};
-use vfs::{Create, Disk, OpenMode, Vfs};
+use vfs::{Create, Disk, File, OpenMode, ReadOp, Vfs};
 
 const PUTS: u64 = 2500;
 
@@ -31,8 +33,12 @@ fn held_back() -> Options {
 
 /// A database that was killed with its pages far behind its log, and its tree.
 fn killed(seed: u64) -> (MemDisk, Tree) {
+    killed_with(seed, &held_back())
+}
+
+fn killed_with(seed: u64, options: &Options) -> (MemDisk, Tree) {
     let disk = MemDisk::default();
-    let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &held_back()).unwrap();
+    let engine = Engine::open(&disk.vfs(1), Path::new(DIR), options).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
     for n in 0..PUTS {
         if n + 16 == PUTS {
@@ -198,6 +204,92 @@ fn every_failed_read_beside_replay() {
         engine.close().unwrap();
     }
     assert!(failed > 0, "no read failed");
+}
+
+/// Lets the thread `reader` begin to read the log before replay reads a page, and go on when it
+/// may.
+#[derive(Debug, Default)]
+struct SlowReader {
+    step: Mutex<ReaderStep>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum ReaderStep {
+    #[default]
+    Begins,
+    Reads,
+    GoesOn,
+}
+
+impl SlowReader {
+    fn reach(&self, step: ReaderStep) {
+        let mut now = self.step.lock();
+        *now = step.max(*now);
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, step: ReaderStep) {
+        let mut now = self.step.lock();
+        while *now < step {
+            self.changed.wait(&mut now);
+        }
+    }
+
+    fn before_read(&self, path: &Path) {
+        match std::thread::current().name() {
+            Some("reader") if path.extension().is_some_and(|name| name == "log") => {
+                self.reach(ReaderStep::Reads);
+                self.wait_for(ReaderStep::GoesOn);
+            }
+            Some("millpond-replay") => self.wait_for(ReaderStep::Reads),
+            _ => {}
+        }
+    }
+}
+
+impl Interceptor for SlowReader {
+    fn read(&self, file: &dyn File, path: &Path, op: ReadOp<'_>) -> io::Result<()> {
+        self.before_read(path);
+        file.read_at(op.bytes, op.offset)
+    }
+
+    fn read_batch(&self, file: &dyn File, path: &Path, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        self.before_read(path);
+        file.read_batch(ops)
+    }
+}
+
+/// A thread began to read the redo of a page. Replay completed the page, it was written, and the
+/// segments were recycled. The thread found no redo any more, and said that the log is corrupt.
+#[test]
+fn a_page_is_intact_if_its_redo_is_recycled_while_a_thread_reads_it() {
+    let mut options = held_back();
+    options.tuning.frames = 512;
+    let (disk, tree) = killed_with(9, &options);
+    let slow = Arc::new(SlowReader::default());
+    let clock = Arc::new(ManualClock::new(1));
+    let vfs = Vfs::intercepted(Arc::new(disk), clock, Arc::clone(&slow) as Arc<dyn Interceptor>);
+    let engine = Engine::open(&vfs, Path::new(DIR), &options).unwrap();
+    let pages = engine.store.space.used_pages().unwrap().remove(&tree.id).unwrap();
+    let leaf = pages.into_iter().find(|page| *page != tree.root).unwrap();
+    std::thread::scope(|threads| {
+        let reads = || {
+            let fetched = engine.store.pool.fetch(leaf).map(drop);
+            slow.reach(ReaderStep::Reads);
+            fetched
+        };
+        let reader = std::thread::Builder::new().name("reader".into()).spawn_scoped(threads, reads).unwrap();
+        slow.wait_for(ReaderStep::Reads);
+        let segments = engine.store.log.segments();
+        let recycled = engine.checkpoint().and_then(|lsn| segments.recycle_below(lsn));
+        slow.reach(ReaderStep::GoesOn);
+        reader.join().unwrap().unwrap();
+        recycled.unwrap();
+        assert!(segments.numbers()[0] > 2, "{:?}", segments.numbers());
+    });
+    assert_eq!(rows(&engine, tree).unwrap(), model(9, PUTS));
+    engine.close().unwrap();
 }
 
 /// Purge beside replay completed pages one by one, with reads at random places of the log, under

@@ -905,7 +905,7 @@ int millpond_txn_begin(const millpond_txn *txn, const millpond_txn_options *opti
 // counts until `millpond_txn_rollback`.
 int millpond_txn_is_active(const millpond_txn *txn);
 
-// Draws the transaction's snapshot now, if its isolation level has one and it is not drawn yet.
+// Draws the transaction's snapshot now, if all its plain reads see one and it is not drawn yet.
 int millpond_txn_snapshot(const millpond_txn *txn);
 
 // Sets how long the transaction's calls wait for a lock from now on, milliseconds.

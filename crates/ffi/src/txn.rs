@@ -217,7 +217,7 @@ pub unsafe extern "C" fn millpond_txn_is_active(txn: *const Txn) -> c_int {
     guard_plain(|| session(txn).is_ok_and(|s| s.transaction.is_some() || s.prepared.is_some()).into())
 }
 
-/// Draws the transaction's snapshot now, if its isolation level has one and it is not drawn yet.
+/// Draws the transaction's snapshot now, if all its plain reads see one and it is not drawn yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_snapshot(txn: *const Txn) -> c_int {
     // SAFETY: as above.

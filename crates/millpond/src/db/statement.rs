@@ -1,14 +1,16 @@
 //! Statements: a part of a transaction that reads by one snapshot and can be undone.
 
 use super::Transaction;
-#[cfg(doc)]
-use super::isolation::Isolation;
 use super::isolation::PlainReads;
+#[cfg(doc)]
+use super::isolation::{Isolation, TxnOptions};
 use crate::error::{Error, Result};
 
 impl Transaction {
-    /// Draws the snapshot of the transaction's plain reads now, if it is not drawn yet and the
-    /// isolation level has one. Without this call the first plain read draws it.
+    /// Draws the snapshot of the transaction's plain reads now, if it is not drawn yet and they all
+    /// see one: at [`RepeatableRead`](Isolation::RepeatableRead), and in a serializable transaction
+    /// that is [`read_only`](TxnOptions::read_only). Without this call the first plain read
+    /// draws it.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -26,7 +28,7 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn draw_snapshot(&mut self) -> Result<()> {
         let _inside = self.enter()?;
-        if self.options.isolation.takes_one_snapshot() {
+        if self.options.plain_reads() == PlainReads::OneSnapshot {
             self.txn.snapshot_lsn(&self.core().engine.txns.versions);
         }
         Ok(())

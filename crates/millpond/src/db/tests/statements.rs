@@ -36,6 +36,26 @@ fn the_reads_of_a_statement_see_one_snapshot() {
     purge_and_check(&db);
 }
 
+/// A serializable transaction that only reads sees one snapshot too. The call drew none, so the
+/// transaction began later than its caller believed: START TRANSACTION WITH CONSISTENT SNAPSHOT.
+#[test]
+fn a_snapshot_is_drawn_where_all_plain_reads_see_one() {
+    let (_disk, db, t) = fresh();
+    for &isolation in Isolation::ALL {
+        for read_only in [false, true] {
+            let options = TxnOptions::new().isolation(isolation).read_only(read_only);
+            let mut tx = db.begin_with(options).unwrap();
+            tx.draw_snapshot().unwrap();
+            let later = format!("{isolation:?}, read_only: {read_only}");
+            put(&db, &t, later.as_bytes(), b"");
+            let is_seen = tx.get(&t, later.as_bytes()).unwrap().is_some();
+            let sees_newest = !isolation.repeats_reads() || isolation.locks_reads() && !read_only;
+            assert_eq!(is_seen, sees_newest, "{later}");
+        }
+    }
+    purge_and_check(&db);
+}
+
 #[test]
 fn a_statement_is_undone_alone() {
     let (_disk, db, t) = fresh();

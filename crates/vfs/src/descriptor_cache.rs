@@ -12,7 +12,7 @@
 //! tried again. If nothing can be closed, the call fails and has changed no file. Like a full disk,
 //! this is no failure of the disk: [`no_descriptor`].
 
-use crate::{BatchIo, Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
+use crate::{Clock, Create, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
 use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -223,6 +223,10 @@ impl CachingDisk {
 }
 
 impl Disk for CachingDisk {
+    fn beneath(&self) -> Option<&dyn Disk> {
+        Some(&*self.cache.disk)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let cache = &self.cache;
         if !path.parent().is_some_and(|dir| cache.dirs.contain(dir)) {
@@ -294,10 +298,6 @@ impl Disk for CachingDisk {
         self.cache.with_descriptor(|| self.cache.disk.hold(dir))
     }
 
-    fn absolute(&self, path: &Path) -> PathBuf {
-        self.cache.disk.absolute(path)
-    }
-
     fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
         self.cache.with_descriptor(|| self.cache.disk.identity(dir))
     }
@@ -308,14 +308,6 @@ impl Disk for CachingDisk {
 
     fn is_durable(&self, dir: &Path) -> bool {
         self.cache.disk.is_durable(dir)
-    }
-
-    fn is_ephemeral(&self) -> bool {
-        self.cache.disk.is_ephemeral()
-    }
-
-    fn batch_io(&self) -> BatchIo {
-        self.cache.disk.batch_io()
     }
 
     fn descriptors(&self) -> Option<usize> {

@@ -11,7 +11,7 @@
 //! errors.
 
 use crate::descriptor_cache::no_descriptor;
-use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
+use crate::{Disk, File, OpenMode, ReadOp, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -90,6 +90,10 @@ impl FailStopDisk {
 }
 
 impl Disk for FailStopDisk {
+    fn beneath(&self) -> Option<&dyn Disk> {
+        Some(&*self.disk)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
         let name = Name::new(Mutex::new(path.to_owned()));
@@ -123,36 +127,12 @@ impl Disk for FailStopDisk {
         self.latch.guard("sync", || dir.to_owned(), false, || self.disk.sync_dir(dir))
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.hold(dir)
-    }
-
-    fn absolute(&self, path: &Path) -> PathBuf {
-        self.disk.absolute(path)
-    }
-
-    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
-        self.disk.identity(dir)
-    }
-
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }
 
     fn is_durable(&self, dir: &Path) -> bool {
         self.disk.is_durable(dir)
-    }
-
-    fn is_ephemeral(&self) -> bool {
-        self.disk.is_ephemeral()
-    }
-
-    fn batch_io(&self) -> BatchIo {
-        self.disk.batch_io()
-    }
-
-    fn descriptors(&self) -> Option<usize> {
-        self.disk.descriptors()
     }
 }
 

@@ -2,7 +2,7 @@
 //! for ever. The device can be full. A failed sync can lose the writes that it should have made
 //! durable, or a sync can lie. A write can be torn. All other operations go to the disk below.
 
-use crate::{Create, DirIdentity, Disk, File, OpenMode};
+use crate::{BatchIo, Create, Disk, File, OpenMode};
 use base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -319,6 +319,10 @@ impl FaultDisk {
 }
 
 impl Disk for FaultDisk {
+    fn beneath(&self) -> Option<&dyn Disk> {
+        Some(&*self.disk)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         self.open_one()?;
         self.open_counted(path, mode).inspect_err(|_| self.state.lock().open -= 1)
@@ -360,18 +364,6 @@ impl Disk for FaultDisk {
         self.disk.sync_dir(dir)
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.hold(dir)
-    }
-
-    fn absolute(&self, path: &Path) -> PathBuf {
-        self.disk.absolute(path)
-    }
-
-    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
-        self.disk.identity(dir)
-    }
-
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }
@@ -380,12 +372,13 @@ impl Disk for FaultDisk {
         self.disk.is_durable(dir)
     }
 
-    fn is_ephemeral(&self) -> bool {
-        self.disk.is_ephemeral()
-    }
-
     fn descriptors(&self) -> Option<usize> {
         self.state.lock().open_most.map(|(_, told)| told).or_else(|| self.disk.descriptors())
+    }
+
+    /// Each operation of a batch counts and may fail.
+    fn batch_io(&self) -> BatchIo {
+        BatchIo::OneByOne
     }
 }
 

@@ -2,7 +2,7 @@
 //! answer them. For tests and for models of devices. Each implements only the calls that it
 //! changes.
 
-use crate::{BatchIo, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
+use crate::{BatchIo, Disk, File, OpenMode, ReadOp, WriteOp};
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,9 @@ struct InterceptedFile {
 }
 
 impl Disk for InterceptedDisk {
+    fn beneath(&self) -> Option<&dyn Disk> {
+        Some(&*self.disk)
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.interceptor.open(&*self.disk, path, mode)?;
         Ok(Arc::new(InterceptedFile {
@@ -85,26 +88,11 @@ impl Disk for InterceptedDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.interceptor.sync_dir(&*self.disk, dir)
     }
-    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.hold(dir)
-    }
-    fn absolute(&self, path: &Path) -> PathBuf {
-        self.disk.absolute(path)
-    }
-    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
-        self.disk.identity(dir)
-    }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }
     fn is_durable(&self, dir: &Path) -> bool {
         self.interceptor.is_durable(&*self.disk, dir)
-    }
-    fn is_ephemeral(&self) -> bool {
-        self.disk.is_ephemeral()
-    }
-    fn descriptors(&self) -> Option<usize> {
-        self.disk.descriptors()
     }
     fn batch_io(&self) -> BatchIo {
         self.interceptor.batch_io(&*self.disk)

@@ -89,7 +89,14 @@ pub enum BatchIo {
 ///
 /// No change by a method here is durable by itself. A created, renamed or removed entry needs
 /// [`Disk::sync_dir`] of its directory. A file's bytes and length need [`File::sync`].
+///
+/// A disk that stands before another names it in [`Disk::beneath`]. Each method that has a default
+/// then asks the disk beneath.
 pub trait Disk: Send + Sync + Debug {
+    /// Returns the disk before which this one stands, if there is one.
+    fn beneath(&self) -> Option<&dyn Disk> {
+        None
+    }
     /// Opens a file. Fails if the last part of the path is a symbolic link.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
     /// Creates a directory (mode 0700). Its parent must exist. Fails with `AlreadyExists` if the
@@ -106,16 +113,16 @@ pub trait Disk: Send + Sync + Debug {
     /// Lets the path of a directory mean the directory to which it leads now, until the result is
     /// dropped. What is renamed, replaced or mounted later, and another working or root directory
     /// of the process, do not matter then. Nothing to do on a disk whose directories never move.
-    fn hold(&self, _dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        Ok(Box::new(()))
+    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.beneath().map_or_else(|| Ok(Box::new(()) as _), |disk| disk.hold(dir))
     }
     /// Returns the path by which the same file is found from another working directory.
     fn absolute(&self, path: &Path) -> PathBuf {
-        path.to_owned()
+        self.beneath().map_or_else(|| path.to_owned(), |disk| disk.absolute(path))
     }
     /// Returns the identity of a directory; `None` if the disk cannot tell directories apart.
-    fn identity(&self, _dir: &Path) -> io::Result<Option<DirIdentity>> {
-        Ok(None)
+    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
+        self.beneath().map_or(Ok(None), |disk| disk.identity(dir))
     }
     /// Takes an exclusive lock on a file and creates the file if it is missing. Fails with
     /// `WouldBlock` if it is locked. The lock is held until the result is dropped.
@@ -124,18 +131,23 @@ pub trait Disk: Send + Sync + Debug {
     fn is_durable(&self, dir: &Path) -> bool;
     /// Whether everything on this disk is lost when the process ends, synced or not.
     fn is_ephemeral(&self) -> bool {
-        false
+        self.beneath().is_some_and(|disk| disk.is_ephemeral())
     }
     /// Raises the number of file descriptors that the process may have: not beyond what the engine
     /// can use, and not beyond what is allowed.
-    fn raise_descriptors(&self) {}
+    fn raise_descriptors(&self) {
+        if let Some(disk) = self.beneath() {
+            disk.raise_descriptors();
+        }
+    }
     /// Returns how many file descriptors the process may have; `None` if there is no limit.
     fn descriptors(&self) -> Option<usize> {
-        None
+        self.beneath().and_then(|disk| disk.descriptors())
     }
-    /// Returns how batches are done.
+    /// Returns how batches are done. A disk whose files do them otherwise than those beneath it
+    /// says so.
     fn batch_io(&self) -> BatchIo {
-        BatchIo::OneByOne
+        self.beneath().map_or(BatchIo::OneByOne, |disk| disk.batch_io())
     }
 }
 

@@ -1,9 +1,9 @@
 //! A read-only disk: every file is opened for reading only. A call that would change a file, make
 //! one or take a lock fails.
 
-use crate::{BatchIo, Create, DirIdentity, Disk, File, OpenMode, ReadOp, WriteOp};
+use crate::{Create, Disk, File, OpenMode, ReadOp, WriteOp};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The disk.
@@ -18,6 +18,10 @@ fn refused<T>() -> io::Result<T> {
 }
 
 impl Disk for ReadOnlyDisk {
+    fn beneath(&self) -> Option<&dyn Disk> {
+        Some(&*self.0)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let mode = OpenMode { create: Create::Never, read_only: true, ..mode };
         Ok(Arc::new(ReadOnlyFile(self.0.open(path, mode)?)))
@@ -43,32 +47,12 @@ impl Disk for ReadOnlyDisk {
         refused()
     }
 
-    fn hold(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.0.hold(dir)
-    }
-
-    fn absolute(&self, path: &Path) -> PathBuf {
-        self.0.absolute(path)
-    }
-
-    fn identity(&self, dir: &Path) -> io::Result<Option<DirIdentity>> {
-        self.0.identity(dir)
-    }
-
     fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
         refused()
     }
 
     fn is_durable(&self, dir: &Path) -> bool {
         self.0.is_durable(dir)
-    }
-
-    fn is_ephemeral(&self) -> bool {
-        self.0.is_ephemeral()
-    }
-
-    fn batch_io(&self) -> BatchIo {
-        self.0.batch_io()
     }
 }
 

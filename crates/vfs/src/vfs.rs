@@ -63,3 +63,47 @@ impl Vfs {
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchIo;
+    use crate::fault::FaultDisk;
+    use std::path::Path;
+
+    #[derive(Debug)]
+    struct ChangesNothing;
+
+    impl Interceptor for ChangesNothing {}
+
+    /// The read-only disk forgot how many descriptors there are.
+    #[test]
+    fn a_disk_before_another_answers_as_the_one_beneath() {
+        let Vfs { disk: os, clock } = Vfs::os();
+        let before = |disk: &Arc<dyn Disk>| {
+            let vfs = Vfs { disk: Arc::clone(disk), clock: Arc::clone(&clock) };
+            let interceptor = Arc::new(ChangesNothing);
+            let intercepted = Vfs::intercepted(Arc::clone(disk), Arc::clone(&clock), interceptor);
+            let cached = vfs.with_descriptor_cache(&CachedDirs::default(), Box::new(|_| ()));
+            [vfs.read_only().disk, vfs.fail_stop().disk, cached.disk, intercepted.disk]
+        };
+        let faults: Arc<dyn Disk> = Arc::new(FaultDisk::new(Arc::clone(&os)));
+        for disk in before(&os) {
+            assert_eq!(disk.batch_io(), os.batch_io(), "{disk:?}");
+        }
+        // It counts the operations of a batch one by one, and so do those before it.
+        for disk in before(&faults) {
+            assert_eq!(disk.batch_io(), BatchIo::OneByOne, "{disk:?}");
+        }
+        for disk in before(&os).into_iter().chain(before(&faults)).chain([faults]) {
+            let (name, dir) = (Path::new("a"), std::env::temp_dir());
+            assert_eq!(disk.absolute(name), os.absolute(name), "{disk:?}");
+            assert!(disk.identity(&dir).unwrap().is_some(), "{disk:?}");
+            assert!(disk.identity(&dir).unwrap() == os.identity(&dir).unwrap(), "{disk:?}");
+            assert_eq!(disk.descriptors(), os.descriptors(), "{disk:?}");
+            assert!(!disk.is_ephemeral(), "{disk:?}");
+        }
+        let memory: Arc<dyn Disk> = Arc::new(EphemeralDisk::default());
+        assert!(before(&memory).iter().all(|disk| disk.is_ephemeral()));
+    }
+}

@@ -176,7 +176,7 @@ fn begin_rebuild(
     let history_batches = journal.open_history_batches(&list.history_batches)?;
     let ballast = Arc::new(Ballast::open(vfs, &paths.undo, segments.block_bytes())?);
     journal.set_ballast(Arc::clone(&ballast));
-    let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
+    let rebuild = Rebuild::begin(&paths.redo.now, root.record, list, streams).within(memory, journal);
     Ok((rebuild, history_batches, ballast))
 }
 

@@ -46,10 +46,10 @@ pub(super) fn create(
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };
     let slots = options.tuning.doublewrite_pages;
-    let areas = paths.doublewrite.join(AREAS);
+    let areas = paths.doublewrite.now.join(AREAS);
     Doublewrite::create(vfs, &areas, root.db_id, root.page_bytes, slots, metrics)?;
     PageFile::create(vfs, &paths.pages, metrics)?;
-    sync_dir(vfs, metrics, &paths.doublewrite, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.doublewrite.now, SyncReason::Create)?;
     // Everything that the root names must be durable before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;

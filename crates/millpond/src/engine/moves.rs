@@ -9,7 +9,7 @@ use super::admission::Admission;
 use super::directory::{AREAS, Locks, claim_for_move, disown, mark_moved};
 use super::durable_dir::sync_dir;
 use super::log_size::LogSize;
-use super::paths::Paths;
+use super::paths::{Dirs, Paths};
 use super::protection::ProtectionSwitch;
 use super::purpose::Purpose;
 use crate::checkpoint::directories::{PurposeDirs, recorded};
@@ -34,13 +34,6 @@ use vfs::descriptor_cache::CachedDirs;
 const FILLER_BYTES: u64 = 32 << 10;
 /// A segment takes at least so many of them: a small log admits only small operations.
 const FILLERS: u64 = 16;
-
-/// Where a part of the database is now, and where a move has left files of it.
-#[derive(Clone, Debug)]
-struct Dirs {
-    now: PathBuf,
-    before: Option<PathBuf>,
-}
 
 /// Where the log and the doublewrite are.
 #[derive(Debug)]
@@ -88,8 +81,6 @@ impl Moves {
         locks: &Arc<Mutex<Locks>>,
         parts: MovedParts,
     ) -> Moves {
-        let dirs =
-            |now: &Path, before: &Option<PathBuf>| Dirs { now: now.to_owned(), before: before.clone() };
         Moves {
             dir: paths.dir.clone(),
             db_id,
@@ -97,10 +88,7 @@ impl Moves {
             vfs: vfs.clone(),
             cached: cached.clone(),
             locks: Arc::clone(locks),
-            now: Mutex::new(Where {
-                redo: dirs(&paths.redo, &paths.redo_before),
-                doublewrite: dirs(&paths.doublewrite, &paths.doublewrite_before),
-            }),
+            now: Mutex::new(Where { redo: paths.redo.clone(), doublewrite: paths.doublewrite.clone() }),
             durable: AtomicBool::new(paths.are_durable(vfs)),
             parts,
         }
@@ -108,7 +96,7 @@ impl Moves {
 
     /// Returns the directory of the log, and the one that it is leaving.
     pub(super) fn redo_dirs(&self) -> (PathBuf, Option<PathBuf>) {
-        let Dirs { now, before } = self.now.lock().redo.clone();
+        let Dirs { now, before, .. } = self.now.lock().redo.clone();
         (now, before)
     }
 
@@ -183,8 +171,7 @@ impl Moves {
             give_up();
         })?;
         segments.move_to(wanted, drafts);
-        let before = std::mem::replace(&mut now.redo.now, wanted.to_owned());
-        now.redo.before = Some(before);
+        now.redo.move_to(wanted);
         moves.update_durable(&now, metrics);
         mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics)
             .or_else(|error| self.parts.poison.pass_over(error))?;
@@ -260,8 +247,7 @@ impl Moves {
             moves.release(wanted);
         })?;
         let opened = self.open_doublewrite(wanted).map_err(|error| self.parts.poison.set(error))?;
-        let before = std::mem::replace(&mut now.doublewrite.now, wanted.to_owned());
-        now.doublewrite.before = Some(before);
+        now.doublewrite.move_to(wanted);
         moves.update_durable(&now, metrics);
         mark_moved(&moves.vfs, wanted, &moves.dir, me, metrics)
             .or_else(|error| self.parts.poison.pass_over(error))?;

@@ -1,4 +1,4 @@
-//! [`Paths`]: where the files of a database are.
+//! [`Paths`]: where the files of a database are. [`Dirs`]: where the log or the doublewrite is.
 
 use super::directory::{AREAS, holds, missing};
 use super::purpose::Purpose;
@@ -18,16 +18,60 @@ pub(crate) struct Paths {
     pub(super) dir: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) pages: PathBuf,
-    pub(crate) redo: PathBuf,
-    /// Where segments are that the log has left behind in a move.
-    pub(super) redo_before: Option<PathBuf>,
+    pub(crate) redo: Dirs,
     pub(crate) undo: PathBuf,
-    pub(super) doublewrite: PathBuf,
-    pub(super) doublewrite_before: Option<PathBuf>,
+    pub(super) doublewrite: Dirs,
     pub(crate) lock: PathBuf,
-    /// The root names the directory of the log, and of the doublewrite.
-    redo_recorded: bool,
-    doublewrite_recorded: bool,
+}
+
+/// Where the log or the doublewrite is, and where a move has left files of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Dirs {
+    pub(crate) now: PathBuf,
+    pub(super) before: Option<PathBuf>,
+    /// The root names the directory of now.
+    is_recorded: bool,
+}
+
+impl Dirs {
+    /// Those of a part that was never moved.
+    fn unmoved(now: PathBuf) -> Dirs {
+        Dirs { now, before: None, is_recorded: false }
+    }
+
+    /// Those of a database in `dir` whose root says `root`, as [`choose`] finds them.
+    fn chosen(
+        dir: &Path,
+        root: &PurposeDirs,
+        option: Option<&Path>,
+        default: &str,
+        holds: impl Fn(&Path) -> Result<bool>,
+    ) -> Result<Dirs> {
+        let (now, before) = choose(dir, root, option, default, holds)?;
+        let is_recorded = root.now.as_ref().is_some_and(|named| dir.join(named) == now);
+        Ok(Dirs { now, before, is_recorded })
+    }
+
+    /// Returns what the next root says of them. `root` is what the root has said.
+    fn in_next_root(&self, dir: &Path, root: &PurposeDirs) -> PurposeDirs {
+        match &root.now {
+            // The files were moved by hand. If the root cannot name where they are now, an option
+            // must.
+            Some(_) if !self.is_recorded => PurposeDirs { now: recorded(dir, &self.now).ok(), before: None },
+            _ => root.clone(),
+        }
+    }
+
+    /// Returns both, that of now first.
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.now.as_path()).chain(self.before.as_deref())
+    }
+
+    /// Notes that the part moves to `wanted`, which the root names.
+    pub(super) fn move_to(&mut self, wanted: &Path) {
+        self.before = Some(std::mem::replace(&mut self.now, wanted.to_owned()));
+        self.is_recorded = true;
+    }
 }
 
 impl Paths {
@@ -37,49 +81,37 @@ impl Paths {
             root: dir.join("root"),
             pages: dir.join("pages"),
             undo: dir.join("undo"),
-            redo: options.redo_dir.clone().unwrap_or_else(|| dir.join("redo")),
-            redo_before: None,
-            doublewrite: options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite")),
-            doublewrite_before: None,
+            redo: Dirs::unmoved(options.redo_dir.clone().unwrap_or_else(|| dir.join("redo"))),
+            doublewrite: Dirs::unmoved(
+                options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite")),
+            ),
             lock: dir.join("LOCK"),
-            redo_recorded: false,
-            doublewrite_recorded: false,
         }
     }
 
     /// Takes the directories of log and doublewrite from the root of database `db_id`.
-    pub(crate) fn follow(&mut self, vfs: &Vfs, options: &Options, db_id: u64, dirs: &RootDirs) -> Result {
+    pub(crate) fn follow(&mut self, vfs: &Vfs, options: &Options, db_id: u64, root: &RootDirs) -> Result {
         let (redo, doublewrite) = (options.redo_dir.as_deref(), options.doublewrite_dir.as_deref());
         let is_here = |purpose| move |dir: &Path| holds(vfs, dir, db_id, purpose);
-        (self.redo, self.redo_before) = choose(&self.dir, &dirs.redo, redo, "redo", is_here(Purpose::Redo))?;
-        (self.doublewrite, self.doublewrite_before) =
-            choose(&self.dir, &dirs.doublewrite, doublewrite, "doublewrite", is_here(Purpose::Doublewrite))?;
-        let names =
-            |dirs: &PurposeDirs, dir: &Path| dirs.now.as_ref().is_some_and(|now| self.dir.join(now) == dir);
-        self.redo_recorded = names(&dirs.redo, &self.redo);
-        self.doublewrite_recorded = names(&dirs.doublewrite, &self.doublewrite);
+        self.redo = Dirs::chosen(&self.dir, &root.redo, redo, "redo", is_here(Purpose::Redo))?;
+        let is_here = is_here(Purpose::Doublewrite);
+        self.doublewrite = Dirs::chosen(&self.dir, &root.doublewrite, doublewrite, "doublewrite", is_here)?;
         Ok(())
     }
 
-    /// Returns what the next root says of these directories. `dirs` is what the root has said.
-    pub(super) fn root_dirs(&self, dirs: &RootDirs) -> RootDirs {
-        let next = |dirs: &PurposeDirs, is_recorded: bool, dir: &Path| match &dirs.now {
-            // The files were moved by hand. If the root cannot name where they are now, an option
-            // must.
-            Some(_) if !is_recorded => PurposeDirs { now: recorded(&self.dir, dir).ok(), before: None },
-            _ => dirs.clone(),
-        };
+    /// Returns what the next root says of these directories. `root` is what the root has said.
+    pub(super) fn root_dirs(&self, root: &RootDirs) -> RootDirs {
         RootDirs {
-            redo: next(&dirs.redo, self.redo_recorded, &self.redo),
-            doublewrite: next(&dirs.doublewrite, self.doublewrite_recorded, &self.doublewrite),
+            redo: self.redo.in_next_root(&self.dir, &root.redo),
+            doublewrite: self.doublewrite.in_next_root(&self.dir, &root.doublewrite),
         }
     }
 
     /// Whether the root names the directory of this purpose.
     pub(super) fn is_recorded(&self, purpose: Purpose) -> bool {
         match purpose {
-            Purpose::Redo => self.redo_recorded,
-            Purpose::Doublewrite => self.doublewrite_recorded,
+            Purpose::Redo => self.redo.is_recorded,
+            Purpose::Doublewrite => self.doublewrite.is_recorded,
             Purpose::Database | Purpose::Undo => false,
         }
     }
@@ -101,27 +133,19 @@ impl Paths {
 
     /// Returns the directories of the log, that of now first.
     pub(crate) fn redo_dirs(&self) -> Vec<&Path> {
-        std::iter::once(&self.redo).chain(&self.redo_before).map(PathBuf::as_path).collect()
+        self.redo.all().collect()
     }
 
     /// Returns the files of the doublewrite, that of now first.
     pub(crate) fn doublewrite_files(&self) -> Vec<PathBuf> {
-        std::iter::once(&self.doublewrite)
-            .chain(&self.doublewrite_before)
-            .map(|dir| dir.join(AREAS))
-            .collect()
+        self.doublewrite.all().map(|dir| dir.join(AREAS)).collect()
     }
 
     /// Returns the directories for redo, undo and doublewrite, with their purposes.
     pub(super) fn other_dirs(&self) -> impl Iterator<Item = (&Path, Purpose)> {
-        let parts = [
-            (Some(&self.redo), Purpose::Redo),
-            (self.redo_before.as_ref(), Purpose::Redo),
-            (Some(&self.undo), Purpose::Undo),
-            (Some(&self.doublewrite), Purpose::Doublewrite),
-            (self.doublewrite_before.as_ref(), Purpose::Doublewrite),
-        ];
-        parts.into_iter().filter_map(|(dir, purpose)| Some((dir?.as_path(), purpose)))
+        let redo = self.redo.all().map(|dir| (dir, Purpose::Redo));
+        let doublewrite = self.doublewrite.all().map(|dir| (dir, Purpose::Doublewrite));
+        redo.chain([(self.undo.as_path(), Purpose::Undo)]).chain(doublewrite)
     }
 
     /// Limits how many files of the log and of undo are open at once: there may be thousands.
@@ -131,7 +155,7 @@ impl Paths {
         cached: &CachedDirs,
         metrics: &Arc<Metrics>,
     ) -> Vfs {
-        cached.add(&self.redo);
+        cached.add(&self.redo.now);
         cached.add(&self.undo);
         let metrics = Arc::clone(metrics);
         let on_sync =

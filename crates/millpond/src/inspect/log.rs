@@ -308,7 +308,8 @@ fn unfinished(db: &DbDir, root: &Root, segments: &Segments, list: List) -> Resul
     };
     let journal = Journal::open(&options, &streams)?;
     // The limit prevents any write to a file.
-    let mut rebuild = Rebuild::begin(&db.paths.redo, root.record, list, streams).within(u64::MAX, journal);
+    let mut rebuild =
+        Rebuild::begin(&db.paths.redo.now, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;
     scan_log(segments, root, &mut |group| {
         for record in Records::new(group.records).flatten() {

@@ -103,12 +103,12 @@ impl Pool {
         }
     }
 
-    /// Completes an incomplete page, with a permit.
+    /// Completes an incomplete page, with a permit, or waits until another thread has.
     fn catch_up(&self, pin: &Pin<'_>) -> Result {
         if !pin.is_incomplete() {
             return Ok(());
         }
-        self.hook().with_permit(&mut || self.complete(pin))
+        self.hook().with_permit(pin.page(), &|| pin.is_incomplete(), &mut || self.complete(pin))
     }
 
     /// Completes an incomplete page. Its redo is read without the latch, for a copy of the
@@ -276,7 +276,8 @@ impl Pool {
                 match self.arrival(page, bytes).and_then(|arrival| match arrival {
                     Arrival::AsRead => Ok(()),
                     Arrival::Incomplete => {
-                        self.hook().with_permit(&mut || self.hook().catch_up(page, bytes).map(drop))
+                        let mut catch_up = || self.hook().catch_up(page, bytes).map(drop);
+                        self.hook().with_permit(page, &|| true, &mut catch_up)
                     }
                 }) {
                     Ok(()) => {}

@@ -35,9 +35,14 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
     fn catch_up(&self, _: PageNo, _: &mut [u8]) -> Result<Option<Lsn>> {
         Ok(None)
     }
-    /// Does `work`, which calls [`ReadHook::catch_up`], once this thread may. Called with no latch
-    /// held.
-    fn with_permit(&self, work: &mut dyn FnMut() -> Result) -> Result {
+    /// Does `work`, which calls [`ReadHook::catch_up`] for the page, once this thread may; or
+    /// nothing if the page is not `incomplete` any more by then. Called with no latch held.
+    fn with_permit(
+        &self,
+        _: PageNo,
+        _incomplete: &dyn Fn() -> bool,
+        work: &mut dyn FnMut() -> Result,
+    ) -> Result {
         work()
     }
     /// Whether the page may lack redo, or replay may be about to read it.

@@ -98,8 +98,13 @@ impl ReadHook for RedoHook {
         Ok((!planted(Bug::RedoNotDirty)).then_some(first))
     }
 
-    fn with_permit(&self, work: &mut dyn FnMut() -> Result) -> Result {
-        self.pending.with_permit(work)
+    fn with_permit(
+        &self,
+        page: PageNo,
+        incomplete: &dyn Fn() -> bool,
+        work: &mut dyn FnMut() -> Result,
+    ) -> Result {
+        self.pending.with_permit(page, incomplete, work).unwrap_or(Ok(()))
     }
 
     fn is_pending(&self, page: PageNo) -> bool {

@@ -155,9 +155,15 @@ impl Pending {
         self.log.segments().forget_cached();
     }
 
-    /// Completes a page by `work`, which is done with a permit.
-    pub(super) fn with_permit<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.permits.with(work)
+    /// Completes a page by `work`, which is done with a permit. Returns `None`, without the work,
+    /// if the page is not `incomplete` any more.
+    pub(super) fn with_permit<T>(
+        &self,
+        page: PageNo,
+        incomplete: impl Fn() -> bool,
+        work: impl FnOnce() -> T,
+    ) -> Option<T> {
+        self.permits.with(page, incomplete, work)
     }
 
     /// Whether more threads need pages than may complete them at a time.

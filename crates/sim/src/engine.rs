@@ -104,8 +104,8 @@ pub fn close(db: &Db) -> Result {
 /// Rows in key order.
 pub type RowList = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Reads all rows of a table. If the transaction sees one snapshot, an iterator must show the same
-/// rows as the scan.
+/// Reads all rows of a table. If the transaction's reads find the same rows again, an iterator must
+/// show the same rows as the scan.
 pub(crate) fn all_rows(tx: &Transaction, table: &Table, isolation: Isolation) -> Result<RowList> {
     let mut shown = RowList::new();
     let visit = |key: &[u8], value: &[u8]| {
@@ -113,7 +113,7 @@ pub(crate) fn all_rows(tx: &Transaction, table: &Table, isolation: Isolation) ->
         ControlFlow::Continue(())
     };
     tx.scan(table, .., visit)?;
-    if isolation != Isolation::ReadCommitted {
+    if isolation.repeats_reads() {
         let rows: RowList = tx.range(table, ..)?.collect::<Result<_>>()?;
         assert!(rows == shown, "a scan and a range show different rows");
     }

@@ -55,8 +55,6 @@ pub(super) fn beside(d: &Driver) {
 
 pub(super) fn in_use(d: &Driver) {
     const TABLES: u64 = 4;
-    const LEVELS: [Isolation; 3] =
-        [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
     for n in 0..TABLES {
         d.create(&format!("t{n}"));
         fill(d, &format!("t{n}"), 12, 300);
@@ -76,7 +74,7 @@ pub(super) fn in_use(d: &Driver) {
         }
         for _ in 0..10 {
             let n = rng.below(TABLES);
-            let isolation = LEVELS[rng.below(3) as usize];
+            let isolation = *rng.pick(Isolation::ALL);
             let tx = d.tx_with(How { isolation, ..How::default() });
             let name = format!("t{n}");
             match tx.scan(&name) {

@@ -179,9 +179,12 @@ impl Replaying {
     /// poisons: without the page the checkpoint could never move again.
     pub(super) fn run_beside(self: &Arc<Self>, task: &ReplayTask, parker: &Parker) {
         if task.pending.from < task.pending.end {
-            let (step, mut steps) =
-                (Duration::from_micros(REPLAY_HEAD_START_STEP_US), 0..REPLAY_HEAD_START_STEPS);
-            while steps.next().is_some() && !parker.park_for(step) && !task.pending.is_crowded() {}
+            let step = Duration::from_micros(REPLAY_HEAD_START_STEP_US);
+            for _ in 0..REPLAY_HEAD_START_STEPS {
+                if parker.park_for(step) || task.pending.is_crowded() {
+                    break;
+                }
+            }
         }
         self.replay_again(task, parker);
     }

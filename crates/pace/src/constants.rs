@@ -177,10 +177,6 @@ pub(crate) const UNDO_CLEAN_PART: f64 = 4.0;
 const _: () = assert!(1.0 / UNDO_CLEAN_PART + 1.0 / 3.0 < 1.0);
 /// The shortest pause before the next slice, microseconds.
 pub(crate) const UNDO_PAUSE_US_MIN: u64 = 10_000;
-/// The longest pause, microseconds: that of the least rate of cleaning that is used.
-pub(crate) const UNDO_PAUSE_US_MAX: u64 =
-    (UNDO_SLICE_BYTES as f64 * UNDO_CLEAN_PART * 1e6 / ADMISSION_CLEAN_BYTES_PER_S_MIN) as u64;
-const _: () = assert!(UNDO_PAUSE_US_MIN < UNDO_PAUSE_US_MAX);
 
 // A full disk: there may be space once purge and rollback have removed what a checkpoint has to
 // write, or once other programs have removed files.

@@ -19,14 +19,17 @@
 //! for commits, for the checkpoint's own list and for admitted operations.
 
 use crate::age_limits::AgeLimits;
-use crate::constants::{UNDO_CLEAN_PART, UNDO_PAUSE_US_MAX, UNDO_PAUSE_US_MIN, UNDO_SLICE_BYTES};
+use crate::constants::{
+    ADMISSION_CLEAN_BYTES_PER_S_MIN, UNDO_CLEAN_PART, UNDO_PAUSE_US_MIN, UNDO_SLICE_BYTES,
+};
 
 /// Returns the pause before the next slice, for a rate of cleaning. All slices together log a
 /// quarter of what is cleaned.
 #[must_use]
 pub fn pause_us(clean_bytes_per_s: f64) -> u64 {
-    let pause = UNDO_SLICE_BYTES as f64 * UNDO_CLEAN_PART * 1e6 / clean_bytes_per_s.max(1.0);
-    (pause as u64).clamp(UNDO_PAUSE_US_MIN, UNDO_PAUSE_US_MAX)
+    let clean = clean_bytes_per_s.max(ADMISSION_CLEAN_BYTES_PER_S_MIN);
+    let pause = UNDO_SLICE_BYTES as f64 * UNDO_CLEAN_PART * 1e6 / clean;
+    (pause as u64).max(UNDO_PAUSE_US_MIN)
 }
 
 /// The state on which the decision is based.
@@ -124,6 +127,12 @@ mod tests {
             admit(&UndoView { age: u64::MAX, limits, checkpoint_blocked: true }, 10),
             UndoDecision::Wait
         );
+    }
+
+    #[test]
+    fn a_pause_is_as_long_as_the_rate_of_cleaning_demands_and_has_two_bounds() {
+        let rates = [0.0, 1.0, ADMISSION_CLEAN_BYTES_PER_S_MIN, 1e6, 10e6, 100e6, f64::INFINITY];
+        assert_eq!(rates.map(pause_us), [500_000, 500_000, 500_000, 262_144, 26_214, 10_000, 10_000]);
     }
 
     /// Writers and a rollback that never pause, on devices of several speeds: neither side is

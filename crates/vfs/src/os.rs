@@ -69,11 +69,11 @@ pub(crate) struct OsClock {
     start_us: u64,
 }
 
-/// Returns microseconds of a clock of the system. A durable commit reads the monotonic one seven
-/// times, and `Instant` would need three times the instructions for the difference of two readings.
-fn read_us(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    // It counts from the start of the machine, or of a thread, so it is not negative.
+/// Returns microseconds of the system's monotonic clock. A durable commit reads it seven times, and
+/// `Instant` would need three times the instructions for the difference of two readings.
+fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // It counts from the start of the machine, so it is not negative.
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
@@ -345,13 +345,13 @@ impl File for OsFile {
 
 impl Default for OsClock {
     fn default() -> OsClock {
-        OsClock { start_us: read_us(ClockId::Monotonic) }
+        OsClock { start_us: monotonic_us() }
     }
 }
 
 impl Clock for OsClock {
     fn now_us(&self) -> u64 {
-        read_us(ClockId::Monotonic).saturating_sub(self.start_us)
+        monotonic_us().saturating_sub(self.start_us)
     }
 
     fn unix_seconds(&self) -> u64 {

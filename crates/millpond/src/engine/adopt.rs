@@ -23,11 +23,10 @@ use crate::page_file::PageFile;
 use crate::planted::{Bug, planted};
 use crate::recover::first_pass::{LogTail, LogToRead, find_end, next_epoch_start, pages_changed};
 use crate::recover::lists::read_dirty_list;
-use crate::recover::on_demand::chain::{Followed, LogOfLastRun};
+use crate::recover::on_demand::chain::{Followed, LogOfLastRun, ReaderMemory};
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::journal::{Journal, JournalOptions};
 use crate::undo::{HistoryBatchRange, Streams};
-use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
@@ -132,9 +131,9 @@ fn plan_restore(
     (segments, root): (&Segments, &Root),
     pages: &PageFile,
 ) -> Result<(RestorePlan, bool)> {
-    let buffers = Mutex::default();
+    let memory = ReaderMemory::new();
     let (epochs, from) = (&root.epochs[..], root.checkpoint);
-    let log = LogOfLastRun { segments, epochs, from, pages_path: pages.path(), buffers: &buffers };
+    let log = LogOfLastRun { segments, epochs, from, pages_path: pages.path(), memory: &memory };
     let mut is_listed = true;
     let redo = |page| {
         let Some(last) = tail.pages.last(page) else {

@@ -123,8 +123,9 @@ pub(crate) struct Segments {
     written: AtomicU64,
     /// The descriptors of that segment and the next, so that the log never waits for one.
     kept_open: Mutex<Vec<Arc<dyn File>>>,
-    /// Segments that were opened once more, for reads through the page cache.
-    cached: Mutex<BTreeMap<u64, Arc<Segment>>>,
+    /// Segments that were opened once more, for reads through the page cache. `None`: no thread has
+    /// use for them any more.
+    cached: Mutex<Option<BTreeMap<u64, Arc<Segment>>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -189,7 +190,7 @@ impl Segments {
             files_lock: Mutex::new(()),
             written: AtomicU64::new(u64::MAX),
             kept_open: Mutex::default(),
-            cached: Mutex::default(),
+            cached: Mutex::new(Some(BTreeMap::new())),
             metrics: Arc::clone(metrics),
         })
     }
@@ -216,19 +217,25 @@ impl Segments {
     /// As [`Segments::find`], with a file that is read through the page cache if it can be opened
     /// so. REQUIRES: the segment is not written any more.
     pub(crate) fn find_cached(&self, number: u64) -> Option<Arc<Segment>> {
-        if let Some(cached) = self.cached.lock().get(&number) {
-            return Some(Arc::clone(cached));
+        let known = self.cached.lock().as_ref().map(|cached| cached.get(&number).cloned());
+        match known {
+            None => return self.find(number),
+            Some(Some(cached)) => return Some(cached),
+            Some(None) => {}
         }
         let segment = self.find(number)?;
         let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
         let Ok(file) = self.vfs.disk.open(&segment.path, mode) else { return Some(segment) };
-        let cached = Arc::new(Segment { number, path: segment.path.clone(), file });
-        Some(Arc::clone(self.cached.lock().entry(number).or_insert(cached)))
+        let opened = Arc::new(Segment { number, path: segment.path.clone(), file });
+        match &mut *self.cached.lock() {
+            None => Some(opened),
+            Some(cached) => Some(Arc::clone(cached.entry(number).or_insert(opened))),
+        }
     }
 
-    /// Closes the files of [`Segments::find_cached`].
-    pub(crate) fn forget_cached(&self) {
-        self.cached.lock().clear();
+    /// Closes the files of [`Segments::find_cached`], which opens none from here on.
+    pub(crate) fn end_cached(&self) {
+        *self.cached.lock() = None;
     }
 
     /// Returns the numbers of all ready segments, ascending.

@@ -339,6 +339,20 @@ fn segments_below_the_checkpoint_are_recycled() {
     assert!(files <= 4, "{files} files for a capacity of four segments");
 }
 
+/// A thread may still read the redo of a page when replay ends. The file that it opened for that
+/// stayed open until the database was closed.
+#[test]
+fn no_segment_is_opened_once_more_when_no_thread_has_use_for_it() {
+    let dir = LogDir::new("cached");
+    let segments = dir.segments();
+    segments.at_least(1, Lsn(0)).unwrap();
+    let (written, cached) = (segments.find(0).unwrap(), segments.find_cached(0).unwrap());
+    assert!(!Arc::ptr_eq(&written, &cached) && Arc::ptr_eq(&cached, &segments.find_cached(0).unwrap()));
+    segments.end_cached();
+    assert_eq!(Arc::strong_count(&cached), 1, "it is closed with its last reader");
+    assert!(Arc::ptr_eq(&written, &segments.find_cached(0).unwrap()));
+}
+
 #[test]
 fn a_shrinking_log_keeps_the_segments_that_may_be_written() {
     let dir = LogDir::new("shrink");

@@ -28,20 +28,45 @@ pub(crate) struct LogOfLastRun<'a> {
     pub(crate) from: Lsn,
     /// The `pages` file, for errors.
     pub(crate) pages_path: &'a Path,
-    /// Memory for readers. Without it each chain would begin with some hundred KiB of zeros.
-    pub(crate) buffers: &'a Mutex<Vec<AlignedBuf>>,
+    /// Memory for readers.
+    pub(crate) memory: &'a ReaderMemory,
+}
+
+/// Memory of readers that are done, for the next ones. Without it each chain would begin with some
+/// hundred KiB of zeros. `None`: there will be no next ones.
+#[derive(Debug)]
+pub(crate) struct ReaderMemory(Mutex<Option<Vec<AlignedBuf>>>);
+
+impl ReaderMemory {
+    pub(crate) fn new() -> ReaderMemory {
+        ReaderMemory(Mutex::new(Some(Vec::new())))
+    }
+
+    fn take(&self) -> Option<AlignedBuf> {
+        self.0.lock().as_mut()?.pop()
+    }
+
+    fn give_back(&self, blocks: AlignedBuf) {
+        if let Some(buffers) = &mut *self.0.lock() {
+            buffers.push(blocks);
+        }
+    }
+
+    /// Frees the memory, and that of each reader at its end.
+    pub(super) fn free(&self) {
+        *self.0.lock() = None;
+    }
 }
 
 /// A reader of single groups, which gives its memory back at the end.
 struct ChainReader<'a> {
     scanner: Scanner<'a>,
-    buffers: &'a Mutex<Vec<AlignedBuf>>,
+    memory: &'a ReaderMemory,
 }
 
 impl Drop for ChainReader<'_> {
     fn drop(&mut self) {
-        let blocks = self.scanner.take_buffer();
-        self.buffers.lock().push(blocks);
+        self.memory.give_back(self.scanner.take_buffer());
     }
 }
 
@@ -174,9 +199,8 @@ impl LogOfLastRun<'_> {
     }
 
     fn reader(&self) -> ChainReader<'_> {
-        let buffer = self.buffers.lock().pop();
-        let scanner = Scanner::backwards(self.segments, self.epochs, self.from, buffer);
-        ChainReader { scanner, buffers: self.buffers }
+        let scanner = Scanner::backwards(self.segments, self.epochs, self.from, self.memory.take());
+        ChainReader { scanner, memory: self.memory }
     }
 
     /// Returns the records of the group at `at`.
@@ -231,6 +255,18 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A thread may still read the redo of a page when replay ends. Its memory stayed until the
+    /// database was closed.
+    #[test]
+    fn memory_that_comes_back_after_the_end_is_freed() {
+        let memory = ReaderMemory::new();
+        memory.give_back(AlignedBuf::zeroed(4096));
+        assert!(memory.take().is_some() && memory.take().is_none());
+        memory.free();
+        memory.give_back(AlignedBuf::zeroed(4096));
+        assert!(memory.take().is_none());
+    }
 
     #[test]
     fn low_bits_name_the_nearest_lsn_below() {

@@ -7,13 +7,12 @@
 //! (INV-28). Replay skips pages that are not pending, and the checkpoint follows replay: so a page
 //! is dirty first and leaves the table then (INV-29).
 
-use super::chain::{Chain, Followed, LogOfLastRun};
+use super::chain::{Chain, Followed, LogOfLastRun, ReaderMemory};
 use super::permits::Permits;
 use super::redo_table::RedoTable;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::reader::EpochStart;
-use base::aligned::AlignedBuf;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::{Lsn, PageNo};
@@ -52,8 +51,7 @@ pub(crate) struct Pending {
     /// All redo has been applied. Then nobody asks for the mutex of `pages` any more.
     is_over: AtomicBool,
     permits: Permits,
-    /// Memory of readers of the log that are done.
-    buffers: Mutex<Vec<AlignedBuf>>,
+    memory: ReaderMemory,
 }
 
 #[derive(Debug)]
@@ -81,7 +79,7 @@ impl Pending {
             pages: Mutex::new(PendingPages { table: last.table, in_replay: Vec::new() }),
             is_over: AtomicBool::new(false),
             permits: Permits::new(clock.cores()),
-            buffers: Mutex::default(),
+            memory: ReaderMemory::new(),
         })
     }
 
@@ -151,8 +149,8 @@ impl Pending {
     pub(crate) fn all_done(&self) {
         self.pages.lock().table = RedoTable::default();
         self.is_over.store(true, Ordering::Release);
-        self.buffers.lock().clear();
-        self.log.segments().forget_cached();
+        self.memory.free();
+        self.log.segments().end_cached();
     }
 
     /// Completes a page by `work`, which is done with a permit. Returns `None`, without the work,
@@ -177,7 +175,7 @@ impl Pending {
             epochs: &self.epochs,
             from: self.from,
             pages_path: &self.pages_path,
-            buffers: &self.buffers,
+            memory: &self.memory,
         }
     }
 

@@ -30,9 +30,10 @@ use crate::role;
 /// How many frames the hand may pass to find one for reading ahead.
 const PROBES_AHEAD: usize = 16;
 
-/// The right of a thread to keep frames while it waits for other frames: at most two, so all
-/// holders keep at most a quarter of the pool, and one of them can always go on. A thread is a
-/// holder once, and waits for nothing but frames, log space and latches while it is one.
+/// The right of a thread to keep frames while it waits for another: at most two, and the purge
+/// thread three, fewer in a small pool. So all holders keep at most a quarter of the pool and one
+/// frame more, and one of them can always go on. A thread is a holder once, and waits for nothing
+/// but frames, log space and latches while it is one.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FrameHolder<'p> {

@@ -119,8 +119,8 @@ impl Replaying {
 impl Replaying {
     /// Whether reverting and purging wait for the end of replay. They need pages at random places,
     /// and each page that lacks redo would be completed by itself, by reads at random places of the
-    /// log, under latches that replay waits for (decision 0151). They do not wait if replay cannot
-    /// go on, or if the disk has no space but what they free.
+    /// log (decision 0151). They do not wait if replay cannot go on, or if the disk has no space
+    /// but what they free.
     pub(super) fn holds_purge(&self) -> bool {
         self.parts.checkpointer.replaying() && !self.has_failed() && self.parts.disk.has_spare()
     }

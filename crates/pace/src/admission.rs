@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_wait_only_at_the_hard_mark() {
+    fn operations_wait_only_at_the_hard_limit() {
         let mut v = view(99, 5.0);
         assert!(!must_wait(&v, 1));
         v.age = 100;

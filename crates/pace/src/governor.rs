@@ -51,7 +51,7 @@ pub struct CleanerSample<'a> {
     pub checkpoint_lsn: u64,
     /// Redo bytes a second, smoothed ([`crate::smoothed_rate::SmoothedRate`]).
     pub redo_bytes_per_s: f64,
-    /// Marks on the scale of the checkpoint age.
+    /// Values of the checkpoint age.
     pub limits: AgeLimits,
     /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred bins.
     pub first_dirty: &'a [DirtyBin],

@@ -72,7 +72,7 @@ pub struct Txn {
 
 /// A point in a transaction to which it can return.
 #[derive(Debug)]
-pub struct Mark {
+pub struct TxnSavepoint {
     savepoint: Savepoint,
     /// Writes before it.
     writes: usize,
@@ -520,14 +520,14 @@ impl Txn {
     }
 
     /// Sets a savepoint.
-    pub fn savepoint(&mut self) -> Mark {
-        Mark { savepoint: self.inner.savepoint(), writes: self.writes.len() }
+    pub fn savepoint(&mut self) -> TxnSavepoint {
+        TxnSavepoint { savepoint: self.inner.savepoint(), writes: self.writes.len() }
     }
 
     /// Undoes all changes since a savepoint.
-    pub fn rollback_to(&mut self, mark: &Mark) -> Result {
-        self.inner.rollback_to(&mark.savepoint)?;
-        self.writes.truncate(mark.writes);
+    pub fn rollback_to(&mut self, to: &TxnSavepoint) -> Result {
+        self.inner.rollback_to(&to.savepoint)?;
+        self.writes.truncate(to.writes);
         Ok(())
     }
 

@@ -7,20 +7,20 @@ use millpond::{Durability, PreparedTransaction, Result};
 
 impl Driver {
     /// As [`Driver::retry`], but commits with a bookmark.
-    pub fn retry_at(&self, how: How, mark: &[u8], work: impl FnMut(&mut Txn) -> Result) {
-        self.retry_until(how, work, |tx| tx.try_commit_at(mark));
+    pub fn retry_at(&self, how: How, bookmark: &[u8], work: impl FnMut(&mut Txn) -> Result) {
+        self.retry_until(how, work, |tx| tx.try_commit_at(bookmark));
     }
 
     /// As [`Driver::retry`], but ends the transaction by [`Txn::commit_repeatable`].
     pub fn retry_repeatable(
         &self,
         how: How,
-        (xid, mark): (&[u8], &[u8]),
+        (xid, bookmark): (&[u8], &[u8]),
         wait: impl Fn(&Driver),
         work: impl FnMut(&mut Txn) -> Result,
     ) {
         self.retry_until(how, work, |tx| {
-            tx.commit_repeatable(xid, mark, &wait);
+            tx.commit_repeatable(xid, bookmark, &wait);
             Ok(())
         });
     }
@@ -47,22 +47,22 @@ impl Driver {
 
 impl Txn {
     /// Commits with a bookmark.
-    pub fn try_commit_at(mut self, mark: &[u8]) -> Result {
-        self.writes.push((BOOKMARK, Vec::new(), Some(mark.to_vec())));
+    pub fn try_commit_at(mut self, bookmark: &[u8]) -> Result {
+        self.writes.push((BOOKMARK, Vec::new(), Some(bookmark.to_vec())));
         let durability = self.how.durability;
-        self.end(|inner| inner.commit_with_bookmark(mark, durability))
+        self.end(|inner| inner.commit_with_bookmark(bookmark, durability))
     }
 
     /// Prepares the transaction for a coordinator that can make its changes again, waits for the
     /// coordinator, and commits with a bookmark. Nothing promises that it is durable here, but what
     /// it may have seen is. Panics on any error.
-    pub fn commit_repeatable(mut self, xid: &[u8], mark: &[u8], wait: impl FnOnce(&Driver)) {
-        self.writes.push((BOOKMARK, Vec::new(), Some(mark.to_vec())));
+    pub fn commit_repeatable(mut self, xid: &[u8], bookmark: &[u8], wait: impl FnOnce(&Driver)) {
+        self.writes.push((BOOKMARK, Vec::new(), Some(bookmark.to_vec())));
         let called_at = self.driver.at();
         let mut held = expect_ok("prepare", self.inner.prepare_repeatable(xid, Durability::None));
         self.driver.alone_are_durable(called_at);
         wait(&self.driver);
-        expect_ok("commit in order", held.commit_ordered_at(mark));
+        expect_ok("commit in order", held.commit_ordered_at(bookmark));
         let lsn = expect_ok("commit a repeatable transaction", held.commit(Durability::None)).lsn;
         self.driver.record(Effect::Commit(self.writes), called_at, Promise::Nothing, Some(lsn));
     }

@@ -337,7 +337,7 @@ pub fn difference(found: &Contents, expected: &Contents) -> String {
         say(format!("metadata: {:?} and should be {:?}", lengths(found), lengths(expected)));
     }
     if found.bookmark != expected.bookmark {
-        let [found, expected] = [&found.bookmark, &expected.bookmark].map(|mark| mark.escape_ascii());
+        let [found, expected] = [&found.bookmark, &expected.bookmark].map(|bookmark| bookmark.escape_ascii());
         say(format!("the bookmark is \"{found}\" and should be \"{expected}\""));
     }
     if found.prepared != expected.prepared {

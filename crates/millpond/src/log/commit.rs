@@ -252,7 +252,7 @@ impl GroupCommit {
         // INV-8: nothing unflushed lies beyond the window.
         base::verify!(
             to <= self.buffer.window_end(),
-            "a flush ends at {to}, beyond the window behind {}",
+            "a flush ends at {to}, beyond the window after {}",
             self.buffer.durable()
         );
         let flush = InFlightFlush {
@@ -362,7 +362,7 @@ impl GroupCommit {
             // INV-7: the completed prefix has no hole, and never shrinks.
             base::check!(
                 flush.from == prefix && flush.from < flush.end || planted(Bug::DurableOutOfOrder),
-                "a flush {}..{} behind the durable LSN {prefix}",
+                "a flush {}..{} after the durable LSN {prefix}",
                 flush.from,
                 flush.end
             );

@@ -88,7 +88,7 @@ impl Shape {
     }
 
     #[inline]
-    fn portion_of(self, page: PageNo) -> usize {
+    fn partition_of(self, page: PageNo) -> usize {
         page.0 as usize >> NEIGHBOUR_BITS & (self.partitions() - 1)
     }
 
@@ -161,7 +161,7 @@ impl Window {
     fn add(&mut self, lsn: Lsn, records: &[u8], shape: Shape) {
         for record in Records::new(records).flatten() {
             let Record::Page { page, prev, op } = record else { continue };
-            self.put(shape.portion_of(page), page, Change { lsn, prev, op });
+            self.put(shape.partition_of(page), page, Change { lsn, prev, op });
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
                 let page = PageNo(if rng.one_in(10) { rng.next_u64() as u32 } else { rng.below(900) as u32 });
                 let change = (Lsn(n), rng.below(1 << 40), vec![n as u8; rng.below(most as u64) as usize]);
                 let (lsn, prev, op) = (change.0, change.1, &change.2[..]);
-                window.put(shape.portion_of(page), page, Change { lsn, prev, op });
+                window.put(shape.partition_of(page), page, Change { lsn, prev, op });
                 expected.entry(page).or_default().push(change);
             }
             let mut found = BTreeMap::new();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_window_has_few_portions() {
+    fn a_small_window_has_few_partitions() {
         let partitions = |workers, bytes| Shape::new(workers, bytes).partitions();
         assert_eq!(partitions(1, 16 << 10), 1);
         assert_eq!(partitions(3, 16 << 10), 4);

@@ -143,7 +143,11 @@ impl Hardener<'_> {
         for part in parts {
             self.store.log.make_room()?;
             let lsn = log_record(&self.store.log, &Record::Checkpoint { body: &part }, |_| {});
-            base::check!(hardened.last <= lsn, "a list's part is logged at {lsn}, behind {}", hardened.last);
+            base::check!(
+                hardened.last <= lsn,
+                "a list's part is logged at {lsn}, before one at {}",
+                hardened.last
+            );
             hardened.first = hardened.first.min(lsn);
             hardened.last = lsn;
         }

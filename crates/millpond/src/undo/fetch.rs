@@ -16,7 +16,7 @@ use base::{TxnId, crc};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub(super) const PAST_END: Damage = Damage("an undo address lies behind the end of its stream");
+pub(super) const PAST_END: Damage = Damage("an undo address lies after the end of its stream");
 
 /// The number of pieces that the cache keeps.
 const CACHED: usize = 32;

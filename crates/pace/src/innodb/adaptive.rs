@@ -29,7 +29,7 @@ pub struct AdaptiveView<'a> {
     pub dirty: u64,
     /// Their percentage of the pool.
     pub dirty_pct: f64,
-    /// Marks on the scale of the checkpoint age.
+    /// Values of the checkpoint age.
     pub points: LogPoints,
 }
 

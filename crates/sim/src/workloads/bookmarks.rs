@@ -21,20 +21,20 @@ pub(super) fn beside(d: &Driver) {
     d.threads(4, |d, id| {
         let mut rng = d.rng(id);
         for n in 0..8u64 {
-            let mark = format!("{id} {n}").into_bytes();
+            let bookmark = format!("{id} {n}").into_bytes();
             let bytes = if rng.one_in(6) { 6_000 } else { 200 };
             let (own, new) = (key(id * ROWS + rng.below(ROWS)), value(&mut rng, 10, bytes));
             let work = |tx: &mut Txn| {
                 tx.put("t", &own, &new)?;
-                tx.put("t", &key(SHARED), &mark)
+                tx.put("t", &key(SHARED), &bookmark)
             };
             let durability = if rng.one_in(3) { Durability::Sync } else { Durability::None };
             match id {
                 0 => d.retry(committed(durability), work),
-                1 => d.retry_at(committed(durability), &mark, work),
+                1 => d.retry_at(committed(durability), &bookmark, work),
                 _ => {
-                    let (xid, wait) = ([REPEATABLE, &mark].concat(), rng.below(1_500));
-                    d.retry_repeatable(committed(durability), (&xid, &mark), |d| d.idle(wait), work);
+                    let (xid, wait) = ([REPEATABLE, &bookmark].concat(), rng.below(1_500));
+                    d.retry_repeatable(committed(durability), (&xid, &bookmark), |d| d.idle(wait), work);
                 }
             }
             if rng.one_in(4) {

@@ -109,7 +109,7 @@ pub(super) fn has_statements_at_once(test: &str) -> bool {
     false
 }
 
-/// Returns the command of a line: its words without dashes before them and semicolons behind them.
+/// Returns the command of a line: its words without dashes before them and semicolons after them.
 fn command(line: &str) -> impl Iterator<Item = &str> {
     line.trim().trim_start_matches('-').split([' ', '\t', ';']).filter(|word| !word.is_empty())
 }

@@ -179,7 +179,7 @@ impl Pending {
         }
     }
 
-    /// Finds what a page whose last change is at `last` lacks behind its image of LSN `image`.
+    /// Finds what a page whose last change is at `last` lacks after its image of LSN `image`.
     /// `None`: there is no image, and redo does not make the page anew.
     pub(crate) fn redo(&self, page: PageNo, last: Lsn, image: Option<Lsn>) -> Result<Option<Chain>> {
         match self.log_of_last_run().follow(page, last, image)? {

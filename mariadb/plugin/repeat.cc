@@ -20,7 +20,7 @@ void mysql_bin_log_commit_pos(THD *thd, ulonglong *position, const char **file);
 
 namespace millpond {
 
-thread_local const std::string *mark_of_commit;
+thread_local const std::string *bookmark_of_commit;
 
 namespace {
 
@@ -31,7 +31,7 @@ bool has_left;
 std::vector<std::unique_ptr<BinlogFile>> left_files;
 // The position that the bookmark has now, and how often the log has begun, or the bookmark was at rest. Commits
 // with a bookmark follow each other anyway.
-std::mutex mark_mutex;
+std::mutex bookmark_mutex;
 BinlogPosition present;
 bool has_present;
 std::atomic<uint64_t> generation{0};
@@ -43,7 +43,7 @@ int note_bookmark(void *to, millpond_bytes bookmark) {
   return 0;
 }
 
-bool set_mark(const std::string &bookmark, uint how = MILLPOND_DURABILITY_SYNC) {
+bool set_bookmark(const std::string &bookmark, uint how = MILLPOND_DURABILITY_SYNC) {
   if (millpond_set_bookmark(database, bytes_of(bookmark.data(), bookmark.size()), how, 0, 0) == MILLPOND_RC_OK) return true;
   sql_print_error("Millpond: the place in the binary log is not noted: %s", millpond_error_text());
   return false;
@@ -129,9 +129,9 @@ class Repeater {
     for (const BinlogTransaction::Step &step : transaction.steps) {
       if (!apply(step)) return false;
     }
-    mark_of_commit = &bookmark;
+    bookmark_of_commit = &bookmark;
     const bool ok = run("COMMIT");
-    mark_of_commit = nullptr;
+    bookmark_of_commit = nullptr;
     repeated_ += ok;
     return ok;
   }
@@ -181,8 +181,8 @@ class Repeater {
 bool open_left(const std::vector<std::string> &names) {
   left_files.clear();
   for (const std::string &name : names) {
-    BinlogPosition reached;
-    const bool begins = BinlogPosition::of(name.c_str(), 0, &reached) && reached.number == left.number;
+    BinlogPosition start;
+    const bool begins = BinlogPosition::of(name.c_str(), 0, &start) && start.number == left.number;
     if (left_files.empty() && !begins) continue;
     left_files.push_back(std::make_unique<BinlogFile>());
     if (!left_files.back()->open(name)) return false;
@@ -193,15 +193,15 @@ bool open_left(const std::vector<std::string> &names) {
 // Notes where the binary log of this run begins. The bookmark of a transaction in it is not durable yet.
 bool note_begin() {
   std::vector<std::string> files;
-  BinlogPosition reached;
-  if (!opt_bin_log || !binlog_files(log_bin_index, &files) || files.empty()) return set_mark(std::string());
-  if (!BinlogPosition::of(files.back().c_str(), 0, &reached)) return set_mark(std::string());
-  reached.at_rest = !binlog_may_be_redo();
-  if (!set_mark(reached.encoded())) return false;
-  std::lock_guard<std::mutex> guard(mark_mutex);
-  present = reached;
+  BinlogPosition start;
+  if (!opt_bin_log || !binlog_files(log_bin_index, &files) || files.empty()) return set_bookmark(std::string());
+  if (!BinlogPosition::of(files.back().c_str(), 0, &start)) return set_bookmark(std::string());
+  start.at_rest = !binlog_may_be_redo();
+  if (!set_bookmark(start.encoded())) return false;
+  std::lock_guard<std::mutex> guard(bookmark_mutex);
+  present = start;
   has_present = true;
-  armed.store(!reached.at_rest);
+  armed.store(!start.at_rest);
   return true;
 }
 
@@ -244,7 +244,7 @@ bool needs_note_of_decision(const XID &xid) {
 
 bool note_decided(const XID &xid) {
   left.decided.push_back(const_cast<XID &>(xid).get_my_xid());
-  return set_mark(left.encoded());
+  return set_bookmark(left.encoded());
 }
 
 bool repeat_binlog() {
@@ -264,7 +264,7 @@ void forget_binlog() {
   if (has_left) return;
   armed.store(false);
   has_present = false;
-  (void)set_mark(std::string());
+  (void)set_bookmark(std::string());
 }
 
 // After a crash a server with semi-synchronous replication may cut off the end of its binary log. With 3 the
@@ -279,31 +279,31 @@ bool binlog_is_redo() { return armed.load() && binlog_may_be_redo(); }
 
 // The bookmark says so before the server hears that all commits are durable: then it may remove the file.
 void binlog_begins_anew() {
-  std::lock_guard<std::mutex> guard(mark_mutex);
+  std::lock_guard<std::mutex> guard(bookmark_mutex);
   armed.store(false);
   generation.fetch_add(1);
   if (!has_present) return;
   present.at_rest = true;
-  (void)set_mark(present.encoded(), MILLPOND_DURABILITY_NONE);
+  (void)set_bookmark(present.encoded(), MILLPOND_DURABILITY_NONE);
 }
 
 uint64_t binlog_generation() { return generation.load(); }
 
 void bookmark_is_durable(uint64_t of) {
-  std::lock_guard<std::mutex> guard(mark_mutex);
+  std::lock_guard<std::mutex> guard(bookmark_mutex);
   if (of == generation.load()) armed.store(true);
 }
 
 // The server keeps the position of a connection's last transaction, and leaves it if the next one is not
 // logged. The position is the connection's own, and whoever reads it does so after it is written again.
-void expect_binlog_mark(THD *thd) {
+void expect_binlog_position(THD *thd) {
   ulonglong position = 0;
   const char *file = nullptr;
   mysql_bin_log_commit_pos(thd, &position, &file);
   if (file != nullptr) const_cast<char *>(file)[0] = 0;
 }
 
-InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves) {
+InLog commit_at_bookmark(THD *thd, millpond_txn *txn, bool moves) {
   ulonglong position = 0;
   const char *file = nullptr;
   mysql_bin_log_commit_pos(thd, &position, &file);
@@ -311,7 +311,7 @@ InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves) {
   if (file == nullptr || file[0] == 0 || !BinlogPosition::of(file, position, &reached)) return InLog::NOT;
   int rc;
   InLog done = InLog::YES;
-  std::unique_lock<std::mutex> guard(mark_mutex, std::defer_lock);
+  std::unique_lock<std::mutex> guard(bookmark_mutex, std::defer_lock);
   if (moves) guard.lock();
   reached.at_rest = !binlog_may_be_redo();
   // A bookmark at rest says all there is to say, wherever it is.

@@ -42,15 +42,15 @@ uint64_t binlog_generation();
 // Notes that a bookmark is durable that was made since the log began for the `generation`th time.
 void bookmark_is_durable(uint64_t generation);
 
-// Makes commit_at_mark() know whether the binary log gets the transaction that the connection now commits.
+// Makes commit_at_bookmark() know whether the binary log gets the transaction that the connection now commits.
 // It does not where nothing is logged, and where a failure has switched the log off.
-void expect_binlog_mark(THD *thd);
+void expect_binlog_position(THD *thd);
 enum class InLog { NOT, YES, MOVED, FAILED };
 // Commits a transaction that is in the binary log, with a bookmark if `moves`. MOVED: transactions after the
 // bookmark may be repeated. FAILED: by an error of the engine.
-InLog commit_at_mark(THD *thd, millpond_txn *txn, bool moves);
+InLog commit_at_bookmark(THD *thd, millpond_txn *txn, bool moves);
 
 // The bookmark with which this thread's next commit is made; null: with none.
-extern thread_local const std::string *mark_of_commit;
+extern thread_local const std::string *bookmark_of_commit;
 
 }  // namespace millpond

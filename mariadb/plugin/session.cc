@@ -118,7 +118,7 @@ int Session::begin() {
 }
 
 void Session::set_ended() {
-  running_ = statement_ = prepared_ = ordered_ = expects_mark_ = repeated_ = moved_mark_ = false;
+  running_ = statement_ = prepared_ = ordered_ = expects_position_ = repeated_ = moved_bookmark_ = false;
   started_.store(0, std::memory_order_relaxed);
 }
 
@@ -217,8 +217,8 @@ int Session::prepare(bool all) {
   if (rc != MILLPOND_RC_OK) return reported(server_error(nullptr, rc));
   prepared_ = true;
   repeated_ = repeated;
-  expects_mark_ = (own_name || one_phase) && opt_bin_log;
-  if (expects_mark_) expect_binlog_mark(thd_);
+  expects_position_ = (own_name || one_phase) && opt_bin_log;
+  if (expects_position_) expect_binlog_position(thd_);
   // The log is durable beyond the prepare record, so a commit apart is too. So is a commit apart that
   // one which is repeated may have seen.
   if (repeated || how != MILLPOND_DURABILITY_BOUNDED) unsynced_ = false;
@@ -235,15 +235,15 @@ bool Session::can_be_repeated() const {
 
 void Session::commit_ordered(bool all) {
   if (!prepared_ || ordered_ || !ends_transaction(all)) return;
-  if (!expects_mark_) {
+  if (!expects_position_) {
     ordered_ = millpond_txn_commit_ordered(txn_) == MILLPOND_RC_OK;
     return;
   }
   // What nobody has on record commits later, and durably.
   generation_ = binlog_generation();
-  const InLog done = commit_at_mark(thd_, txn_, logged_rows_ > 0);
+  const InLog done = commit_at_bookmark(thd_, txn_, logged_rows_ > 0);
   ordered_ = done == InLog::YES || done == InLog::MOVED;
-  moved_mark_ = done == InLog::MOVED;
+  moved_bookmark_ = done == InLog::MOVED;
 }
 
 // Returns how durable the record of a commit has to be. Where the coordinator has the commit on record,
@@ -260,12 +260,12 @@ int Session::commit(bool all) {
     return reported(server_error(thd_, millpond_statement_end(txn_)));
   }
   // The first one in a new file of the binary log.
-  const bool arms = moved_mark_ && binlog_may_be_redo() && !binlog_is_redo();
+  const bool arms = moved_bookmark_ && binlog_may_be_redo() && !binlog_is_redo();
   const uint how = arms ? uint{MILLPOND_DURABILITY_SYNC} : durability_of_commit();
   set_ended();
   int rc;
-  if (const std::string *mark = mark_of_commit) {
-    rc = millpond_txn_commit_at(txn_, bytes_of(mark->data(), mark->size()), MILLPOND_DURABILITY_NONE, 0, 0);
+  if (const std::string *bookmark = bookmark_of_commit) {
+    rc = millpond_txn_commit_at(txn_, bytes_of(bookmark->data(), bookmark->size()), MILLPOND_DURABILITY_NONE, 0, 0);
   } else {
     rc = millpond_txn_commit(txn_, how, SECOND_MS, UINT64_MAX);
   }

@@ -138,9 +138,9 @@ class Session {
   bool statement_ = false;
   bool prepared_ = false;  // It is prepared, and its session decides it.
   bool ordered_ = false;   // commit_ordered() has committed it.
-  bool expects_mark_ = false;  // The binary log decides whether it commits.
+  bool expects_position_ = false;  // The binary log decides whether it commits.
   bool repeated_ = false;  // It was prepared as one that the binary log repeats.
-  bool moved_mark_ = false;      // Its commit has moved the bookmark,
+  bool moved_bookmark_ = false;  // Its commit has moved the bookmark,
   uint64_t generation_ = 0;      // when the binary log had begun so often.
   std::set<std::shared_ptr<TableMemory>> changed_tables_;
   std::vector<std::string> dropped_;  // Trees that are dropped when the transaction ends.

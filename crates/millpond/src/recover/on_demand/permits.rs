@@ -5,16 +5,18 @@
 //! in order. Without a limit hundreds of threads would keep replay from the cores, and none of them
 //! would have all of its pages soon. After a crash all of them need the same pages first, like the
 //! root of a tree: one thread completes such a page, and the others wait for it.
+//!
+//! A free permit goes to the thread that has begun to wait last. Most likely it has just had one,
+//! so few transactions have all of their pages soon, instead of all of them late. Who has waited
+//! long waits at most until replay is done.
 
 use base::PageNo;
-use base::sync::{Condvar, Mutex};
+use base::sync::{Condvar, Mutex, Parker, Unparker};
 
 /// The permits of all threads.
 #[derive(Debug)]
 pub(super) struct Permits {
     state: Mutex<PermitsState>,
-    /// A permit is free. Wakes one thread: there may be hundreds.
-    given_back: Condvar,
     /// For each permit: the work with it has ended. Wakes the threads that need the same page.
     ended: Box<[Condvar]>,
 }
@@ -23,16 +25,16 @@ pub(super) struct Permits {
 struct PermitsState {
     /// For each permit: the page that is completed with it.
     pages: Box<[Option<PageNo>]>,
-    /// Threads that wait for a permit.
-    waiting: usize,
+    /// Threads that wait for a permit. A free one goes to the last.
+    waiting: Vec<Unparker>,
 }
 
 impl Permits {
     pub(super) fn new(cores: u32) -> Permits {
         let most = cores.max(1) as usize;
-        let state = PermitsState { pages: vec![None; most].into(), waiting: 0 };
+        let state = PermitsState { pages: vec![None; most].into(), waiting: Vec::new() };
         let ended = (0..most).map(|_| Condvar::default()).collect();
-        Permits { state: Mutex::new(state), given_back: Condvar::default(), ended }
+        Permits { state: Mutex::new(state), ended }
     }
 
     /// Does `work`, which completes `page`, with a permit. Returns `None`, without the work, if the
@@ -56,28 +58,39 @@ impl Permits {
         while incomplete() {
             if let Some(number) = state.pages.iter().position(|taken| *taken == Some(page)) {
                 if std::mem::take(&mut woken) {
-                    self.given_back.notify_one();
+                    state.wake_last();
                 }
                 self.ended[number].wait(&mut state);
             } else if let Some(number) = state.pages.iter().position(Option::is_none) {
                 state.pages[number] = Some(page);
                 return Some(Permit { permits: self, number });
             } else {
-                state.waiting += 1;
-                self.given_back.wait(&mut state);
-                state.waiting -= 1;
+                let parker = Parker::new();
+                state.waiting.push(parker.unparker());
+                drop(state);
+                parker.park();
+                state = self.state.lock();
                 woken = true;
             }
         }
         if woken {
-            self.given_back.notify_one();
+            state.wake_last();
         }
         None
     }
 
     /// Whether a thread waits for a permit.
     pub(super) fn are_awaited(&self) -> bool {
-        self.state.lock().waiting > 0
+        !self.state.lock().waiting.is_empty()
+    }
+}
+
+impl PermitsState {
+    /// Wakes the thread that has begun to wait last.
+    fn wake_last(&mut self) {
+        if let Some(thread) = self.waiting.pop() {
+            thread.unpark();
+        }
     }
 }
 
@@ -90,9 +103,10 @@ struct Permit<'p> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let Permit { permits, number } = *self;
-        permits.state.lock().pages[number] = None;
+        let mut state = permits.state.lock();
+        state.pages[number] = None;
         permits.ended[number].notify_all();
-        permits.given_back.notify_one();
+        state.wake_last();
     }
 }
 
@@ -108,7 +122,7 @@ mod tests {
         /// Waits until so many threads wait for a permit, or more.
         fn until_awaited_by(&self, threads: usize) {
             let mut spins = 0;
-            while self.state.lock().waiting < threads {
+            while self.state.lock().waiting.len() < threads {
                 spin(&mut spins);
             }
         }
@@ -141,7 +155,7 @@ mod tests {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(done.load(Ordering::Acquire), 3000);
         let state = permits.state.lock();
-        assert_eq!((&*state.pages, state.waiting), (&[None; 2][..], 0));
+        assert_eq!((&*state.pages, state.waiting.len()), (&[None; 2][..], 0));
     }
 
     /// After a crash all threads need the same pages first. Each took a permit, and all followed
@@ -206,10 +220,10 @@ mod tests {
             });
             until(&holds);
             let same = threads.spawn(|| permits.with(PageNo(1), incomplete, || ()));
-            // Replay completes the second page while this thread waits for the permit.
-            let second = threads.spawn(|| permits.with(PageNo(2), incomplete, || ()));
-            permits.until_awaited_by(1);
             let third = threads.spawn(|| permits.with(PageNo(3), || true, || ()));
+            permits.until_awaited_by(1);
+            // It waits last, so it is woken first. Replay has completed its page meanwhile.
+            let second = threads.spawn(|| permits.with(PageNo(2), incomplete, || ()));
             permits.until_awaited_by(2);
             may_end.store(true, Ordering::Release);
             assert_eq!(same.join().unwrap(), None);
@@ -217,6 +231,37 @@ mod tests {
             assert_eq!(third.join().unwrap(), Some(()));
         });
         assert!(!permits.are_awaited());
+    }
+
+    /// Each thread of a load got a permit in turn, so after a kill all transactions had their pages
+    /// late.
+    #[test]
+    fn a_free_permit_goes_to_the_thread_that_waits_since_the_last() {
+        let permits = Permits::new(1);
+        let (holds, may_end, order) =
+            (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(Vec::new()));
+        let until = |flag: &AtomicBool| {
+            let mut spins = 0;
+            while !flag.load(Ordering::Acquire) {
+                spin(&mut spins);
+            }
+        };
+        let hold = || {
+            holds.store(true, Ordering::Release);
+            until(&may_end);
+        };
+        let take = |page: u32| permits.with(PageNo(page), || true, || order.lock().push(page));
+        scope(|threads| {
+            threads.spawn(|| permits.with(PageNo(9), || true, hold));
+            until(&holds);
+            for page in 1..=3 {
+                let take = &take;
+                threads.spawn(move || take(page));
+                permits.until_awaited_by(page as usize);
+            }
+            may_end.store(true, Ordering::Release);
+        });
+        assert_eq!(*order.lock(), [3, 2, 1]);
     }
 
     #[test]

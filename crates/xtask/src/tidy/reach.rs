@@ -114,7 +114,7 @@ fn crate_root(path: &str) -> Option<bool> {
         | ["build.rs"]
         | ["fuzz_targets" | "examples", _]
         | ["src", "bin", _] => Some(false),
-        ["src", "bin", _, "main.rs"] => Some(false),
+        ["src", "bin", _, "main.rs"] | ["examples", _, "main.rs"] => Some(false),
         ["tests" | "benches", _] | ["tests" | "benches", _, "main.rs"] => Some(true),
         _ => None,
     }
@@ -141,11 +141,15 @@ mod tests {
             ("crates/a/src/left.rs", ""),
             ("loom/src/main.rs", "//! x\n#[path = \"../../crates/a/src/shared.rs\"]\nmod shared;"),
             ("crates/a/src/shared.rs", ""),
+            ("crates/a/examples/small.rs", ""),
+            ("crates/a/examples/large/main.rs", "mod part;"),
+            ("crates/a/examples/large/part.rs", ""),
+            ("crates/a/examples/large/old.rs", ""),
             ("crates/a/tests/durable.rs", "mod common;"),
             ("crates/a/tests/common/mod.rs", ""),
         ]);
         let reach = Reach::of(&tree);
-        assert_eq!(reach.dead, ["crates/a/src/left.rs"]);
+        assert_eq!(reach.dead, ["crates/a/src/left.rs", "crates/a/examples/large/old.rs"]);
         assert_eq!(reach.missing, [("crates/a/src/lib.rs".to_owned(), 7, "gone".to_owned())]);
         let tests: Vec<&str> = tree.rust().map(|f| f.path.as_str()).filter(|p| reach.is_test(p)).collect();
         assert_eq!(

@@ -39,7 +39,8 @@
 //! of a service. Only one process can have a database open. It is a library, not a server. It has
 //! no SQL and no types: the program decides what the bytes mean. It runs on Linux.
 //!
-//! The examples `queue`, `ledger` and `async_service` of the crate are small programs of that kind.
+//! The examples `queue`, `ledger`, `async_service` and `inverted_index` of the crate are small
+//! programs of that kind.
 //!
 //! # Isolation
 //!

@@ -3,9 +3,10 @@
 //!
 //! `peer` defines what an engine must do, `peers` has one file for each engine, `work` is what they
 //! do, `rounds` schedules the turns, `measure` measures one turn, and `summary`, `json` and `plot`
-//! show the results.
+//! show the results. `inverted_index` is a command of its own.
 
 mod device;
+mod inverted_index;
 mod json;
 mod measure;
 mod peer;
@@ -26,8 +27,10 @@ use std::time::Duration;
 
 /// Do the same work on Millpond and on other embedded engines, and compare
 #[derive(Debug, Parser)]
-#[command(name = "millpond-compare", version, term_width = 0)]
+#[command(name = "millpond-compare", version, term_width = 0, args_conflicts_with_subcommands = true)]
 struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Engines to compare with, such as redb,fjall [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
@@ -62,6 +65,12 @@ struct Cli {
     plots: Option<PathBuf>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Combine two lists of document ids: Millpond, roaring and tantivy
+    InvertedIndex(inverted_index::Flags),
+}
+
 /// The exit status and the reason of a failure: 2 for wrong arguments, 1 for work that failed.
 struct Failure(u8, String);
 
@@ -75,6 +84,9 @@ fn failed(text: impl ToString) -> Failure {
 
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
+        Ok(Cli { command: Some(Command::InvertedIndex(flags)), .. }) => {
+            inverted_index::run(&flags).map_err(|(status, text)| Failure(status, text))
+        }
         Ok(cli) => compare(&cli),
         Err(error) if !error.use_stderr() => {
             let _ = error.print();

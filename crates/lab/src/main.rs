@@ -6,21 +6,28 @@
 //! measure; `result` and `report` show the result. `arrivals` says when transactions start at a
 //! rate. `law` are the flags of flow control. `crash` is the experiment that kills a process and
 //! checks its commits, `torture` lives many lives of one database, `bench` has one benchmark in
-//! each file. The commands that watch servers and databases are in the crate `watch`, what both
-//! share in `output`.
+//! each file. `disk` measures a disk and `napkin` the machine; `mount`, `block_device`, `others`,
+//! `raw_io` and `test_file` lie below them. The commands that watch servers and databases are in
+//! the crate `watch`, what both share in `output`.
 
 mod arrivals;
 mod bench;
+mod block_device;
 mod cli;
 mod crash;
+mod disk;
 mod driver;
 mod durability;
 mod figures;
 mod law;
 mod measurements;
+mod mount;
+mod napkin;
 mod observer;
+mod others;
 mod own_process;
 mod progress;
+mod raw_io;
 mod report;
 mod result;
 mod run_dir;
@@ -29,6 +36,7 @@ mod run_dir;
 mod scratch;
 #[cfg(feature = "watch")]
 mod server;
+mod test_file;
 #[cfg(feature = "torture")]
 mod torture;
 mod whole;

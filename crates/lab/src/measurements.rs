@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// Latencies are recorded in nanoseconds, up to one hour. A longer one counts as an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-fn histogram() -> Histogram<u64> {
+/// Returns an empty record of times in nanoseconds.
+pub(crate) fn histogram() -> Histogram<u64> {
     // Three significant digits: the error of a percentile is at most 0.1 %.
     #[allow(clippy::expect_used)]
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds that the crate allows")

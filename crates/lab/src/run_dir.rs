@@ -5,6 +5,7 @@
 //! the directory holds a complete load of this program. A directory without this file is used only
 //! if it is empty.
 
+use crate::mount::is_memory;
 use output::failure::{Failure, Outcome};
 use output::stop;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,11 @@ impl RunDir {
         Ok(RunDir::made(dir, Cleanup::Directory, false))
     }
 
+    /// The same below a directory that the user named: where none can be made, that is misuse.
+    pub(crate) fn fresh_in(parent: &Path) -> Outcome<RunDir> {
+        RunDir::fresh_below(parent).map_err(|failure| Failure::misuse(failure.to_string()))
+    }
+
     /// Opens the directory that the user named. It must be missing, empty, or contain the load
     /// `wanted`. It is kept, unless the load of this run does not finish.
     pub(crate) fn named(dir: &Path, wanted: &LoadMark) -> Outcome<(RunDir, DirContents)> {
@@ -184,9 +190,7 @@ impl RunDir {
 
     /// Returns whether synced data here survives a power cut. On a memory file system it does not.
     pub(crate) fn is_durable(&self) -> bool {
-        const TMPFS: i64 = 0x0102_1994;
-        const RAMFS: i64 = 0x8584_58f6;
-        rustix::fs::statfs(&self.dir).map_or(true, |s| ![TMPFS, RAMFS].contains(&s.f_type))
+        !is_memory(&self.dir)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The program as a process: its exit statuses, its output, and the files that it leaves.
 
 mod common;
+#[path = "program/disk.rs"]
+mod disk;
 #[cfg(feature = "watch")]
 #[path = "program/terminal.rs"]
 mod terminal;
@@ -107,6 +109,8 @@ fn every_command_and_flag_has_a_line_of_help() {
         "explain",
         "recover",
         "rescue",
+        "disk",
+        "napkin",
         #[cfg(feature = "watch")]
         "top",
         #[cfg(feature = "watch")]

@@ -1,15 +1,14 @@
 //! The bare device, which some benchmarks compare the engine with.
 
 use super::random;
+use crate::raw_io::{filled, in_threads, open_uncached};
 use base::aligned::AlignedBuf;
 use output::failure::{Failure, Outcome};
-use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 64 << 20;
@@ -45,7 +44,7 @@ impl Device {
             zeros.write_all_at(&vec![0; 1 << 20], at)?;
         }
         zeros.sync_all()?;
-        let file = uncached(OpenOptions::new().write(true), path)?;
+        let (file, _) = open_uncached(OpenOptions::new().write(true), path)?;
         Ok(Device { file, block: filled(BLOCK_BYTES) })
     }
 
@@ -81,21 +80,9 @@ impl Device {
     }
 }
 
-/// Returns bytes for direct writes that are not zero.
-fn filled(bytes: usize) -> AlignedBuf {
-    let mut buffer = AlignedBuf::zeroed(bytes);
-    buffer.fill(1);
-    buffer
-}
-
-/// Opens a file without the page cache; with it if the file system does not allow that.
-fn uncached(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
-    direct.or_else(|_| options.open(path))
-}
-
 fn write_and_read(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
-    let file = uncached(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
+    let (file, _) =
+        open_uncached(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
     let mut large = filled(1 << 20);
     let rate = |start: Instant| bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
     let start = Instant::now();
@@ -112,7 +99,7 @@ fn write_and_read(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
 }
 
 fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io::Result<f64> {
-    let file = uncached(OpenOptions::new().read(true), path)?;
+    let (file, _) = open_uncached(OpenOptions::new().read(true), path)?;
     let blocks = (file.metadata()?.len() / block as u64).max(1);
     let start = Instant::now();
     let read = |seed: u32| -> io::Result<u64> {
@@ -125,16 +112,6 @@ fn read_at_random(path: &Path, block: usize, threads: u32, time: Duration) -> io
     };
     let reads = in_threads(threads, read)?.into_iter().sum::<u64>();
     Ok(reads as f64 / start.elapsed().as_secs_f64())
-}
-
-/// Does the work in so many threads, each with its number, and returns their results.
-fn in_threads<T: Send>(threads: u32, work: impl Fn(u32) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
-    let work = &work;
-    std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
-        let joined = started.into_iter().map(ScopedJoinHandle::join);
-        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
 }
 
 fn read_files(files: &[PathBuf], bytes: u64) -> io::Result<Duration> {
@@ -150,7 +127,7 @@ fn read_files(files: &[PathBuf], bytes: u64) -> io::Result<Duration> {
             if taken.fetch_add(len, Ordering::Relaxed) >= bytes {
                 break;
             }
-            let file = uncached(OpenOptions::new().read(true), path)?;
+            let (file, _) = open_uncached(OpenOptions::new().read(true), path)?;
             file.read_exact_at(&mut buffer[..len as usize], at)?;
         }
         Ok(())

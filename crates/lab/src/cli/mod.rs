@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod compare;
 pub(crate) mod crash;
+mod disk;
 mod existing;
 mod inspect;
+mod napkin;
 mod recover;
 mod rescue;
 pub(crate) mod run;
@@ -73,6 +75,10 @@ enum Command {
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
     #[cfg(feature = "watch")]
     Age(watch::Age),
+    /// Measure what the disk under a directory does: reads, writes, syncs, and what follows
+    Disk(disk::Disk),
+    /// Show this machine's basic speeds beside the published ones of the napkin-math project
+    Napkin(napkin::Napkin),
     /// Run one benchmark; without a name, list them
     Bench(bench::Bench),
     /// The process that `crash` kills
@@ -122,6 +128,8 @@ impl Cli {
             Command::Plot(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Age(command) => command.run(),
+            Command::Disk(command) => command.run(),
+            Command::Napkin(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),

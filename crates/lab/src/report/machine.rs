@@ -1,5 +1,6 @@
 //! Facts about the machine on which a report was made, which a reader needs to compare reports.
 
+use crate::mount::Mount;
 use output::units::show_size;
 use std::fs;
 use std::path::Path;
@@ -18,10 +19,7 @@ pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, Str
     if let Ok(kernel) = fs::read_to_string("/proc/sys/kernel/osrelease") {
         facts.push(("kernel", format!("Linux {}", kernel.trim())));
     }
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some((kind, source)) =
-        dir.and_then(|dir| dir.canonicalize().ok()).and_then(|dir| file_system(&mounts, &dir))
-    {
+    if let Some(Mount { kind, source, .. }) = dir.and_then(Mount::of) {
         facts.push(("file system", format!("{kind} on {source}")));
     }
     let device = match dir {
@@ -46,49 +44,9 @@ fn memory(text: &str) -> Option<f64> {
     Some(kib * 1024.0)
 }
 
-/// Returns the kind and source of the mount that holds `dir`: the deepest one, and the last one of
-/// several on the same path.
-fn file_system(mountinfo: &str, dir: &Path) -> Option<(String, String)> {
-    let mut best = None;
-    let mut depth = 0;
-    for line in mountinfo.lines() {
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let Some(path) = left.split(' ').nth(4).map(unescaped) else { continue };
-        let mut right = right.split(' ');
-        let (Some(kind), Some(source)) = (right.next(), right.next()) else { continue };
-        let path = Path::new(&path);
-        if dir.starts_with(path) && path.components().count() >= depth {
-            depth = path.components().count();
-            best = Some((kind.to_owned(), unescaped(source)));
-        }
-    }
-    best
-}
-
-/// Decodes a name: the kernel writes a blank as `\040`.
-fn unescaped(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MOUNTS: &str = "\
-22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n\
-40 22 0:35 / /dev/shm rw - tmpfs tmpfs rw\n\
-41 22 254:1 / /mnt/my\\040disk rw shared:1 - xfs /dev/sdb1 rw\n\
-nonsense\n";
-
-    #[test]
-    fn the_deepest_mount_holds_a_directory() {
-        let of = |dir: &str| file_system(MOUNTS, Path::new(dir)).map(|(kind, _)| kind);
-        assert_eq!(of("/var/db"), Some("ext4".into()));
-        assert_eq!(of("/dev/shm/db"), Some("tmpfs".into()));
-        assert_eq!(of("/dev/shmoo"), Some("ext4".into()));
-        assert_eq!(of("/mnt/my disk/db"), Some("xfs".into()));
-        assert_eq!(file_system("", Path::new("/")), None);
-    }
 
     #[test]
     fn fields_of_proc() {

@@ -1,7 +1,7 @@
 //! The certificate: what was shown, and what was not.
 
-use super::life::write_cache;
 use super::shown::Shown;
+use crate::block_device::BlockDevice;
 use crate::report::machine_facts;
 use output::units::{show_count, show_date, show_size};
 use std::fmt::Write;
@@ -34,7 +34,8 @@ impl Certificate<'_> {
         for (name, fact) in machine_facts(Some(self.dir), self.durable) {
             line(name, fact);
         }
-        let cache = write_cache(self.dir).unwrap_or_else(|| "unknown".to_owned());
+        let cache = BlockDevice::below(self.dir).and_then(|device| device.write_cache);
+        let cache = cache.unwrap_or_else(|| "unknown".to_owned());
         line("device cache", cache);
         line("directory", self.dir.display().to_string());
         line("seed", format!("{}, pages of {}", self.seed, show_size(f64::from(self.page_bytes))));

@@ -208,15 +208,3 @@ fn listen(inbox: &mut Inbox<ChildStdout>, heard: &mut Heard) -> Outcome {
     }
     Ok(())
 }
-
-/// The device below a directory: whether it says that it caches writes.
-pub(super) fn write_cache(dir: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let device = std::fs::metadata(dir).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let path = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    // A partition has its queue in its disk.
-    let mut places = [Some(path.as_path()), path.parent()].into_iter().flatten();
-    let said = places.find_map(|place| std::fs::read_to_string(place.join("queue/write_cache")).ok())?;
-    Some(said.trim().to_owned())
-}

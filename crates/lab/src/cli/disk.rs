@@ -25,7 +25,7 @@ pub(crate) struct Disk {
     /// Measure for a few seconds only, with a small file
     #[arg(long)]
     quick: bool,
-    /// How long each of the 75 measurements takes [default: 0.5; with --quick 0.1]
+    /// How long each measurement takes [default: 0.5; with --quick 0.1]
     #[arg(long, value_name = "S", value_parser = parse_time)]
     seconds: Option<Duration>,
     /// Size of the file that is read and written [default: 1GiB; with --quick 128MiB]

@@ -8,8 +8,8 @@ use serde::Serialize;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What one thread sees that overwrites 4 KiB blocks one after the other. The times are those that
-/// a tenth does not exceed: other work makes a flush slower, and never faster.
+/// What one thread sees that overwrites 4 KiB blocks one after the other. The first three are times
+/// that a tenth does not exceed: other work makes a flush slower, and never faster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct FlushCost {
     /// A write that bypasses the page cache.
@@ -18,10 +18,10 @@ pub(super) struct FlushCost {
     pub(super) flush_us: f64,
     /// A write that is durable when it returns (`O_DSYNC`).
     pub(super) dsync_write_us: f64,
-    /// How many writes with a flush each a second.
-    pub(super) flushed_per_second: f64,
-    /// How many writes with `O_DSYNC` a second.
-    pub(super) dsync_per_second: f64,
+    /// The median of a write with its flush.
+    pub(super) flushed_p50_us: f64,
+    /// The median of a write with `O_DSYNC`.
+    pub(super) dsync_p50_us: f64,
 }
 
 impl FlushCost {
@@ -31,24 +31,27 @@ impl FlushCost {
         if !test.is_direct() {
             return Ok(None);
         }
-        let (mut writes, mut flushes, mut dsync_writes) = (histogram(), histogram(), histogram());
-        let flushed_per_second = repeat(test, time, |block, at| {
-            record(&mut writes, test.write(block, at)?);
-            record(&mut flushes, test.flush()?);
+        let (mut writes, mut flushes) = (histogram(), histogram());
+        let (mut flushed, mut dsync_writes) = (histogram(), histogram());
+        repeat(test, time, |block, at| {
+            let (write, flush) = (test.write(block, at)?, test.flush()?);
+            record(&mut writes, write);
+            record(&mut flushes, flush);
+            record(&mut flushed, write + flush);
             Ok(())
         })?;
         let dsync = test.opened_with(OFlags::DSYNC)?;
-        let dsync_per_second = repeat(&dsync, time, |block, at| {
+        repeat(&dsync, time, |block, at| {
             record(&mut dsync_writes, dsync.write(block, at)?);
             Ok(())
         })?;
-        let fast = |taken: &Histogram<u64>| taken.value_at_quantile(0.1) as f64 / 1000.0;
+        let us = |taken: &Histogram<u64>, quantile| taken.value_at_quantile(quantile) as f64 / 1000.0;
         Ok(Some(FlushCost {
-            write_us: fast(&writes),
-            flush_us: fast(&flushes),
-            dsync_write_us: fast(&dsync_writes),
-            flushed_per_second,
-            dsync_per_second,
+            write_us: us(&writes, 0.1),
+            flush_us: us(&flushes, 0.1),
+            dsync_write_us: us(&dsync_writes, 0.1),
+            flushed_p50_us: us(&flushed, 0.5),
+            dsync_p50_us: us(&dsync_writes, 0.5),
         }))
     }
 
@@ -62,12 +65,12 @@ fn record(taken: &mut Histogram<u64>, time: Duration) {
     taken.saturating_record(time.as_nanos() as u64);
 }
 
-/// Calls `work` with one block of the file after the other, for `time`. Returns how often a second.
+/// Calls `work` with one block of the file after the other, for `time`.
 fn repeat(
     test: &TestFile,
     time: Duration,
     mut work: impl FnMut(&[u8], u64) -> io::Result<()>,
-) -> io::Result<f64> {
+) -> io::Result<()> {
     let mut block = random_bytes(SECTOR_BYTES);
     let (begun, mut n) = (Instant::now(), 0);
     while n == 0 || begun.elapsed() < time {
@@ -75,5 +78,5 @@ fn repeat(
         work(&block, n % test.blocks(SECTOR_BYTES) * SECTOR_BYTES as u64)?;
         n += 1;
     }
-    Ok(n as f64 / begun.elapsed().as_secs_f64())
+    Ok(())
 }

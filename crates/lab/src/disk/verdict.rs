@@ -103,13 +103,13 @@ mod tests {
     use super::*;
 
     fn cost(write_us: f64, flush_us: f64) -> FlushCost {
-        let (dsync_write_us, per_second) = (write_us + flush_us, 1e6 / (write_us + flush_us));
+        let durable_us = write_us + flush_us;
         FlushCost {
             write_us,
             flush_us,
-            dsync_write_us,
-            flushed_per_second: per_second,
-            dsync_per_second: per_second,
+            dsync_write_us: durable_us,
+            flushed_p50_us: durable_us,
+            dsync_p50_us: durable_us,
         }
     }
 

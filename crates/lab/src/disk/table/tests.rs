@@ -20,8 +20,8 @@ fn cost() -> FlushCost {
         write_us: 25.0,
         flush_us: 900.0,
         dsync_write_us: 850.0,
-        flushed_per_second: 1050.0,
-        dsync_per_second: 1100.0,
+        flushed_p50_us: 960.0,
+        dsync_p50_us: 870.0,
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a workload and show what happened
-    Run(run::Run),
+    Run(Box<run::Run>),
     /// Run, kill -9 itself, reopen, verify every acknowledged commit
     Crash(crash::Crash),
     /// Kill the process and cut the power again and again under load; certify what survives

@@ -1,12 +1,13 @@
 //! `millpond run`: load, checkpoint, warm up, measure, check, show.
 
 use crate::arrivals::Burst;
-use crate::driver::{Pace, drive};
+use crate::driver::{Measured, Pace, drive};
 use crate::durability::DurabilityFlag;
 use crate::figures::lsn;
 use crate::law::LawFlags;
 use crate::own_process;
 use crate::progress::Progress;
+use crate::ramp::{Counted, Ramp, Step, climb};
 use crate::report::{RunReport, machine_facts};
 use crate::result::{Request, RunContext, RunResult};
 use crate::run_dir::{DirContents, LoadMark, RunDir};
@@ -18,8 +19,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use millpond::{Db, Doublewrite, Isolation, Options};
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
-use output::report;
 use output::report::page::Origin;
+use output::report::{self, ReportDir};
 use output::stop;
 use output::units::{
     parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
@@ -46,6 +47,34 @@ pub(super) struct DataFlags {
     pub(super) seed: u64,
 }
 
+/// How many threads run the workload, and when transactions start.
+#[derive(Debug, clap::Args)]
+pub(super) struct ClientFlags {
+    /// Threads that run the workload
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) threads: u32,
+    /// Steps with so many threads instead, as 1,2,4,8; a row for each, and where more bring no more
+    #[arg(
+        long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["threads", "report"],
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub(super) ramp: Vec<u32>,
+    /// Rate at which transactions start, at random times; latency counts from the intended start
+    /// [default: as fast as the threads can]
+    #[arg(long, value_name = "TPS", value_parser = parse_rate)]
+    pub(super) rate: Option<f64>,
+    /// Bursts, as 2x/10s: every 10 s, for a tenth of that time, twice the rate
+    #[arg(long, value_name = "FACTORx/EVERY", value_parser = Burst::parse, requires = "rate")]
+    pub(super) burst: Option<Burst>,
+}
+
+impl ClientFlags {
+    /// Returns how many threads run at the same time at most.
+    pub(super) fn most_threads(&self) -> u32 {
+        self.ramp.iter().copied().max().unwrap_or(self.threads)
+    }
+}
+
 /// Run a workload and show what happened
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
@@ -59,9 +88,8 @@ pub(crate) struct Run {
     /// Run in memory: no files, and nothing is durable
     #[arg(long, conflicts_with_all = ["db", "keep", "recovery_target"])]
     ephemeral: bool,
-    /// Threads that run the workload
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(super) threads: u32,
+    #[command(flatten)]
+    pub(super) clients: ClientFlags,
     /// Length of the measured phase
     #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
     pub(super) seconds: Duration,
@@ -94,13 +122,6 @@ pub(crate) struct Run {
     /// Page size: 4KiB, 8KiB or 16KiB
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
     page: u32,
-    /// Rate at which transactions start, at random times; latency counts from the intended start
-    /// [default: as fast as the threads can]
-    #[arg(long, value_name = "TPS", value_parser = parse_rate)]
-    pub(super) rate: Option<f64>,
-    /// Bursts, as 2x/10s: every 10 s, for a tenth of that time, twice the rate
-    #[arg(long, value_name = "FACTORx/EVERY", value_parser = Burst::parse, requires = "rate")]
-    burst: Option<Burst>,
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -164,22 +185,68 @@ pub(super) fn show_load(
     stop::check()
 }
 
+/// A database with the tables of the run.
+struct Loaded {
+    db: Db,
+    run_dir: Option<RunDir>,
+    params: WorkloadParams,
+    /// How long the load took; 0 if a finished load was reused.
+    load_seconds: f64,
+}
+
+/// Checks a database, and closes it. Returns "ok", or what is wrong.
+fn close(db: &Db, progress: &mut Progress) -> Outcome<String> {
+    progress.show("check");
+    let check = check_database(db)?;
+    progress.finish();
+    db.close()?;
+    Ok(check)
+}
+
+fn undamaged(check: &str) -> Outcome {
+    if check == "ok" {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("the check after the run found damage: {check}")))
+}
+
 impl Run {
     pub(crate) fn run(self) -> Outcome {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
-        let params = self.params();
         let options = self.options().law(self.law.law()?);
-        let mut workload = workload::build(self.workload, params);
-        if self.seconds.is_zero() && !workload.has_an_end() {
-            return Err(Failure::misuse("--seconds 0 would measure nothing"));
-        }
+        self.check_length(workload::build(self.workload, self.params()).has_an_end())?;
         let report_dir = match &self.report {
             Some(dir) => Some(report::claim(dir, self.db.as_deref())?),
             None => None,
         };
         stop::install();
+        let mut progress = Progress::on_stderr();
+        let loaded = self.loaded(&options, &mut progress)?;
+        if self.clients.ramp.is_empty() {
+            self.measure(&loaded, report_dir, &mut progress)
+        } else {
+            self.climb(&loaded, &mut progress)
+        }
+    }
+
+    /// Refuses a run that would measure nothing, and steps of a workload that ends by itself.
+    pub(super) fn check_length(&self, has_an_end: bool) -> Outcome {
+        if self.seconds.is_zero() && !has_an_end {
+            return Err(Failure::misuse("--seconds 0 would measure nothing"));
+        }
+        if has_an_end && !self.clients.ramp.is_empty() {
+            let name = self.workload.name();
+            return Err(Failure::misuse(format!(
+                "--ramp needs a workload without an end, and {name} has one"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Opens the database, and loads the tables if they are not there.
+    fn loaded(&self, options: &Options, progress: &mut Progress) -> Outcome<Loaded> {
         let mark = LoadMark {
             workload: self.workload.name(),
             tables: self.data.tables,
@@ -194,27 +261,30 @@ impl Run {
             }
             None => (Some(RunDir::fresh(self.keep)?), DirContents::Empty),
         };
-        let mut progress = Progress::on_stderr();
         let db = match &run_dir {
             Some(run_dir) => options.open(run_dir.dir())?,
             None => options.open_in_memory()?,
         };
-        let durable_device = db.is_durable();
-        let mut load_seconds = 0.0;
+        let (mut params, mut load_seconds) = (self.params(), 0.0);
         if found == DirContents::Empty {
             let start = Instant::now();
-            self.load(&db, workload.as_ref(), &mut progress)?;
+            self.load(&db, workload::build(self.workload, params).as_ref(), progress)?;
             run_dir.as_mut().map_or(Ok(()), |run_dir| run_dir.load_finished(&mark))?;
             load_seconds = start.elapsed().as_secs_f64();
         } else {
-            workload = workload::build(self.workload, params.after(lsn(&db.metrics())));
+            params = params.after(lsn(&db.metrics()));
         }
-        let measured = drive(&db, workload.as_ref(), self.pace(workload.has_an_end()), &mut progress)?;
-        progress.show("check");
-        let check = check_database(&db)?;
-        progress.finish();
-        db.close()?;
-        let around = RunContext { load_seconds, durable_device, check: check.clone() };
+        Ok(Loaded { db, run_dir, params, load_seconds })
+    }
+
+    /// Measures once, and shows the result.
+    fn measure(&self, loaded: &Loaded, report_dir: Option<ReportDir>, progress: &mut Progress) -> Outcome {
+        let Loaded { db, run_dir, params, load_seconds } = loaded;
+        let durable_device = db.is_durable();
+        let workload = workload::build(self.workload, *params);
+        let measured = drive(db, workload.as_ref(), self.pace(workload.has_an_end()), progress)?;
+        let check = close(db, progress)?;
+        let around = RunContext { load_seconds: *load_seconds, durable_device, check: check.clone() };
         let result = RunResult::new(self.request(), &measured, around);
         print(&result.table());
         if let Some(file) = &self.json {
@@ -229,11 +299,29 @@ impl Run {
             let report = RunReport { measured: &measured, result: &result, origin };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
         }
-        if check == "ok" {
-            Ok(())
-        } else {
-            Err(Failure::failed(format!("the check after the run found damage: {check}")))
+        undamaged(&check)
+    }
+
+    /// Measures with more and more threads, and shows a row for each.
+    fn climb(&self, loaded: &Loaded, progress: &mut Progress) -> Outcome {
+        let db = &loaded.db;
+        let steps = climb(&self.clients.ramp, |threads| {
+            let workload = workload::build(self.workload, self.params().after(lsn(&db.metrics())));
+            let pace = Pace { threads, ..self.pace(false) };
+            let Measured { totals, figures, age, .. } = drive(db, workload.as_ref(), pace, progress)?;
+            let counted = Counted {
+                fsyncs: Some(figures.fsyncs),
+                checkpoint_age_limit: Some(figures.checkpoint_age_limit),
+            };
+            Ok(Step::new(threads, &totals, &age, counted))
+        })?;
+        let check = close(db, progress)?;
+        let ramp = Ramp::new(self.request(), steps, loaded.load_seconds, check.clone());
+        print(&ramp.end());
+        if let Some(file) = &self.json {
+            write_json(file, &ramp.json())?;
         }
+        undamaged(&check)
     }
 
     /// Loads the tables and takes a checkpoint, which makes the load durable.
@@ -262,17 +350,17 @@ impl Run {
 
     pub(super) fn pace(&self, has_an_end: bool) -> Pace {
         Pace {
-            threads: self.threads,
+            threads: self.clients.threads,
             warmup: if has_an_end { Duration::ZERO } else { self.warmup },
             seconds: (!has_an_end).then_some(self.seconds),
-            rate: self.rate.map(|rate| (rate, self.burst)),
+            rate: self.clients.rate.map(|rate| (rate, self.clients.burst)),
             sampled: self.report.is_some(),
         }
     }
 
     fn show_rate(&self) -> String {
-        let Some(rate) = self.rate else { return "as fast as the threads can".to_owned() };
-        let burst = self.burst.map_or(String::new(), |burst| {
+        let Some(rate) = self.clients.rate else { return "as fast as the threads can".to_owned() };
+        let burst = self.clients.burst.map_or(String::new(), |burst| {
             format!(", {} times as many in a tenth of each {} s", burst.factor, burst.every.as_secs_f64())
         });
         format!("{rate} starts a second at random{burst}")
@@ -290,7 +378,7 @@ impl Run {
         vec![
             ("workload", self.workload.name()),
             ("tables", self.shape().text),
-            ("threads", self.threads.to_string()),
+            ("threads", self.clients.threads.to_string()),
             ("rate", self.show_rate()),
             (
                 "length",
@@ -332,15 +420,17 @@ impl Run {
 
     /// Returns what the run works on.
     pub(super) fn shape(&self) -> Shape {
-        self.workload
-            .shape(self.threads, (self.data.tables, self.data.rows, &flag_name(&self.data.distribution)))
+        self.workload.shape(
+            self.clients.threads,
+            (self.data.tables, self.data.rows, &flag_name(&self.data.distribution)),
+        )
     }
 
     fn request(&self) -> Request {
         let shape = self.shape();
         Request {
             workload: self.workload.name(),
-            threads: self.threads,
+            threads: self.clients.most_threads(),
             tables: shape.tables,
             rows: shape.rows,
             shape: shape.text,
@@ -351,7 +441,7 @@ impl Run {
             page_bytes: self.page,
             pool_bytes: self.pool,
             law: self.law.show(),
-            rate: self.rate,
+            rate: self.clients.rate,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! `millpond run --target`: the workloads over SQL, on any engine of a server.
 
 use super::run::{Run, flag_name, load_threads, show_load};
-use crate::driver::{Driven, drive_sessions};
+use crate::driver::{Driven, Pace, drive_sessions};
 use crate::progress::Progress;
+use crate::ramp::{Ramp, Step, climb};
+use crate::result::rounded;
 use crate::server::{
     Around, Contents, Filled, Schema, ServerLoad, ServerObserver, ServerRequest, ServerResult,
     ServerWorkload, build, check, default_schema, load_name,
@@ -22,10 +24,7 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if let Some(file) = &run.json {
         check_writable(file)?;
     }
-    let probe = build(run.workload, run.params(), None, None);
-    if run.seconds.is_zero() && !probe.has_an_end() {
-        return Err(Failure::misuse("--seconds 0 would measure nothing"));
-    }
+    run.check_length(build(run.workload, run.params(), None, None).has_an_end())?;
     if run.data.rows > i32::MAX as u32 {
         return Err(Failure::misuse(format!("--rows may be at most {} over SQL", i32::MAX)));
     }
@@ -44,16 +43,24 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     let done = work.measure(contents);
     // What the run made goes in any case.
     let left = schema.end();
-    let result = done?;
-    print(&result.table());
+    let done = done?;
+    print(&done.text);
     print(&format!("{:<15} {}\n", "schema", left?));
     if let Some(file) = &run.json {
-        write_json(file, &result.json())?;
+        write_json(file, &done.json)?;
     }
-    if result.check() == "ok" {
+    if done.check == "ok" {
         return Ok(());
     }
-    Err(Failure::failed(format!("the check after the run found: {}", result.check())))
+    Err(Failure::failed(format!("the check after the run found: {}", done.check)))
+}
+
+/// What a run shows at its end.
+struct Shown {
+    text: String,
+    json: String,
+    /// "ok", or what is wrong with the tables.
+    check: String,
 }
 
 /// The engine of the tables.
@@ -70,15 +77,16 @@ impl Engine {
             let no = |trouble: Trouble| Failure::failed(format!("{statement} fails: {trouble}"));
             connection.rows(statement).map_err(no)
         };
+        let threads = u64::from(run.clients.most_threads());
         let limit = ask("SELECT @@max_connections")?;
         let limit: Option<u64> = limit.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
         if let Some(limit) = limit
-            && u64::from(run.threads) + OTHER_CONNECTIONS > limit
+            && threads + OTHER_CONNECTIONS > limit
         {
             return Err(Failure::misuse(format!(
                 "the server lets in {limit} connections (max_connections), and a run of {} threads needs {}",
-                run.threads,
-                u64::from(run.threads) + OTHER_CONNECTIONS
+                threads,
+                threads + OTHER_CONNECTIONS
             )));
         }
         let name = choose(&ask("SHOW ENGINES")?, run.server.engine.as_deref())?;
@@ -114,27 +122,49 @@ struct ServerRun<'a> {
 
 impl ServerRun<'_> {
     /// Loads the tables if they are not there, runs the workload, and checks.
-    fn measure(&self, contents: Contents) -> Outcome<ServerResult> {
+    fn measure(&self, contents: Contents) -> Outcome<Shown> {
         let mut progress = Progress::on_stderr();
         let fresh = contents == Contents::Empty;
-        let mut workload = self.workload(None);
+        let workload = self.workload(None);
         let mut load_seconds = 0.0;
         if fresh {
             let start = Instant::now();
             self.load(&workload, &mut progress)?;
-            load_seconds = start.elapsed().as_secs_f64();
+            load_seconds = rounded(start.elapsed().as_secs_f64(), 3);
         }
         let mut observer = ServerObserver::new(self.access, &self.engine.name)?;
-        if !fresh {
-            workload = self.workload(Some(observer.statements()));
-        }
-        let driven = self.drive(&workload, &mut observer, &mut progress)?;
-        progress.show("check");
-        let tables = workload.tables(self.run.threads, fresh);
-        let check = check(self.access, self.schema, &tables)?;
-        progress.finish();
         let request = self.request(&observer.about().version);
-        Ok(ServerResult::new(request, &driven, &observer, Around { load_seconds, check }))
+        if !self.run.clients.ramp.is_empty() {
+            let steps = self.climb(&mut observer, &mut progress)?;
+            let check = self.check(&workload, fresh, &mut progress)?;
+            let ramp = Ramp::new(request, steps, load_seconds, check.clone());
+            return Ok(Shown { text: ramp.end(), json: ramp.json(), check });
+        }
+        let workload = if fresh { workload } else { self.workload(Some(observer.statements())) };
+        let threads = self.run.clients.threads;
+        let driven = self.drive(&workload, threads, &mut observer, &mut progress)?;
+        let check = self.check(&workload, fresh, &mut progress)?;
+        let around = Around { load_seconds, check: check.clone() };
+        let result = ServerResult::new(request, &driven, &observer, around);
+        Ok(Shown { text: result.table(), json: result.json(), check })
+    }
+
+    /// Runs the workload with more and more threads.
+    fn climb(&self, observer: &mut ServerObserver, progress: &mut Progress) -> Outcome<Vec<Step>> {
+        climb(&self.run.clients.ramp, |threads| {
+            let workload = self.workload(Some(observer.statements()));
+            let Driven { totals, age, .. } = self.drive(&workload, threads, observer, progress)?;
+            Ok(Step::new(threads, &totals, &age, observer.counted()))
+        })
+    }
+
+    /// Checks the tables. Returns "ok", or what is wrong.
+    fn check(&self, workload: &ServerWorkload, fresh: bool, progress: &mut Progress) -> Outcome<String> {
+        progress.show("check");
+        let tables = workload.tables(self.run.clients.threads, fresh);
+        let check = check(self.access, self.schema, &tables);
+        progress.finish();
+        check
     }
 
     /// Returns the workload; on tables that other runs have used, at which the server had run so
@@ -162,12 +192,14 @@ impl ServerRun<'_> {
     fn drive(
         &self,
         workload: &ServerWorkload,
+        threads: u32,
         observer: &mut ServerObserver,
         progress: &mut Progress,
     ) -> Outcome<Driven> {
         let session = |thread| workload.session(self.access, self.schema.name(), thread);
-        let sessions = (0..self.run.threads).map(session).collect::<Outcome<Vec<_>>>()?;
-        drive_sessions(sessions, observer, self.run.pace(workload.has_an_end()), progress)
+        let sessions = (0..threads).map(session).collect::<Outcome<Vec<_>>>()?;
+        let pace = Pace { threads, ..self.run.pace(workload.has_an_end()) };
+        drive_sessions(sessions, observer, pace, progress)
     }
 
     fn request(&self, server: &str) -> ServerRequest {
@@ -178,13 +210,13 @@ impl ServerRun<'_> {
             engine: self.engine.name.clone(),
             schema: self.schema.name().to_owned(),
             workload: self.run.workload.name(),
-            threads: self.run.threads,
+            threads: self.run.clients.most_threads(),
             tables: shape.tables,
             rows: shape.rows,
             shape: shape.text,
             distribution: flag_name(&self.run.data.distribution),
             isolation: self.run.isolation.map(|level| level.name().to_owned()),
-            rate: self.run.rate,
+            rate: self.run.clients.rate,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::figures::{EngineFigures, Reading, ServerFigures};
 use crate::observer::Observer;
+use crate::ramp::Counted;
 use client::Access;
 use output::failure::Outcome;
 use output::samples::Values;
@@ -35,6 +36,12 @@ impl ServerObserver {
     /// Returns how many statements the server had run at the last reading.
     pub(crate) fn statements(&self) -> u64 {
         self.last.of(EngineFigures::InnoDb, "statements").unwrap_or(0)
+    }
+
+    /// Returns what a step of a ramp shows of it.
+    pub(crate) fn counted(&self) -> Counted {
+        let ServerFigures { fsyncs, checkpoint_age_limit, .. } = self.figures();
+        Counted { fsyncs: fsyncs.total, checkpoint_age_limit }
     }
 
     /// Returns what was counted from the begin of the measured phase to the last reading.

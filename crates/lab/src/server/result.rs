@@ -5,7 +5,7 @@ use super::figures::{Binlog, Fsyncs, Pages, ServerFigures, Waits};
 use super::observer::ServerObserver;
 use crate::driver::Driven;
 use crate::figures::Level;
-use crate::result::{TableLines, WorkDone, parts, ratio, rounded, to_json};
+use crate::result::{TableLines, WorkDone, parts, ratio, to_json};
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
 
@@ -110,13 +110,8 @@ impl ServerResult {
             },
             waits: figures.waits,
             binlog: figures.binlog,
-            around: Around { load_seconds: rounded(around.load_seconds, 3), ..around },
+            around,
         }
-    }
-
-    /// Returns "ok", or what is wrong with the tables.
-    pub(crate) fn check(&self) -> &str {
-        &self.around.check
     }
 
     /// Returns the JSON object.

@@ -81,6 +81,34 @@ pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
     }
 }
 
+/// Runs the kept load by more and more threads, and returns the JSON of the last step.
+fn steps(lab: &Lab<'_>) -> Result<String, String> {
+    let target = lab.target("root");
+    let file = lab.dir.join("ramp.json").display().to_string();
+    let said = lab.ok(&[
+        "run",
+        "read-write",
+        "--target",
+        &target,
+        "--json",
+        &file,
+        "--tables",
+        "2",
+        "--rows",
+        "1500",
+        "--ramp",
+        "1,2",
+        "--seconds",
+        "1",
+        "--warmup",
+        "0",
+    ])?;
+    expect("the end of a ramp", &said, "check           ok")?;
+    let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
+    let result: Value = serde_json::from_str(&text).map_err(|e| format!("{text}: {e}"))?;
+    result.pointer("/ramp/1").map(Value::to_string).ok_or_else(|| format!("no second step in {text}"))
+}
+
 /// A load is used again by what needs the same; what this program did not make is left alone.
 pub(super) fn schemas_of_runs(lab: &Lab<'_>) -> Result<(), String> {
     let first = run(lab, &["read-only", "--keep"])?;
@@ -91,6 +119,8 @@ pub(super) fn schemas_of_runs(lab: &Lab<'_>) -> Result<(), String> {
     if number(&again, "/load_seconds")? != 0.0 {
         return Err(format!("a kept load was not used again: {again}"));
     }
+    let ramp = steps(lab)?;
+    expect("a ramp", &ramp, "\"threads\":2")?;
     let target = lab.target("root");
     let (status, said) = refused(&mut lab.millpond(&["run", "--target", &target, "--rows", "7"]))?;
     expect(

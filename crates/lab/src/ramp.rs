@@ -1,0 +1,186 @@
+//! `--ramp`: the same load by more and more threads, one step after the other. The knee is where
+//! more threads stop to bring more.
+
+use crate::figures::Level;
+use crate::measurements::Totals;
+use crate::result::{WorkDone, ratio, to_json};
+use output::failure::Outcome;
+use output::print;
+use output::units::{show_count, show_micros, show_size};
+use serde::Serialize;
+
+/// The part of the best rate that is as good as the best.
+const AS_GOOD: f64 = 0.95;
+
+/// What was measured with so many threads.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Step {
+    threads: u32,
+    #[serde(flatten)]
+    work: WorkDone,
+    fsyncs: Option<u64>,
+    commits_per_fsync: Option<f64>,
+    checkpoint_age_max: Option<u64>,
+    checkpoint_age_limit: Option<u64>,
+}
+
+/// What an engine counted in a step; what it does not count is unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) fsyncs: Option<u64>,
+    pub(crate) checkpoint_age_limit: Option<u64>,
+}
+
+impl Step {
+    /// Makes the step of `threads` threads.
+    pub(crate) fn new(threads: u32, totals: &Totals, age: &Level, counted: Counted) -> Step {
+        Step {
+            threads,
+            work: WorkDone::of(totals),
+            fsyncs: counted.fsyncs,
+            commits_per_fsync: counted.fsyncs.and_then(|fsyncs| ratio(totals.transactions, fsyncs)),
+            checkpoint_age_max: (!age.is_empty()).then(|| age.max()),
+            checkpoint_age_limit: counted.checkpoint_age_limit,
+        }
+    }
+
+    fn row(&self) -> String {
+        let latency = &self.work.latency_us;
+        let age = self.checkpoint_age_max.map_or("-".to_owned(), |bytes| show_size(bytes as f64));
+        let share = self.checkpoint_age_max.zip(self.checkpoint_age_limit.filter(|limit| *limit > 0));
+        let share =
+            share.map_or(String::new(), |(age, limit)| format!("{:.0} %", age as f64 * 100.0 / limit as f64));
+        format!(
+            "{:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>6} {:>13}",
+            self.threads,
+            show_count(self.work.tps),
+            show_micros(latency.p50),
+            show_micros(latency.p95),
+            show_micros(latency.p99),
+            show_micros(latency.p999),
+            show_count(self.work.retries as f64),
+            age,
+            share,
+            self.commits_per_fsync.map_or("-".to_owned(), |n| format!("{n:.1}")),
+        )
+    }
+}
+
+fn heads() -> String {
+    format!(
+        "{:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>6} {:>13}",
+        "threads", "tps", "p50", "p95", "p99", "p99.9", "retries", "age", "limit", "commits/fsync"
+    )
+}
+
+/// Takes the steps one after the other, and prints a row for each as soon as it is there.
+pub(crate) fn climb(threads: &[u32], mut step: impl FnMut(u32) -> Outcome<Step>) -> Outcome<Vec<Step>> {
+    let mut steps = Vec::with_capacity(threads.len());
+    for threads in threads {
+        let step = step(*threads)?;
+        if steps.is_empty() {
+            print(&format!("{}\n", heads()));
+        }
+        print(&format!("{}\n", step.row()));
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+/// The result of all steps, with the parameters of the run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ramp<R: Serialize> {
+    version: &'static str,
+    #[serde(flatten)]
+    request: R,
+    ramp: Vec<Step>,
+    knee_threads: Option<u32>,
+    load_seconds: f64,
+    check: String,
+}
+
+impl<R: Serialize> Ramp<R> {
+    /// Makes the result. `check` is "ok", or what is wrong with the tables.
+    pub(crate) fn new(request: R, ramp: Vec<Step>, load_seconds: f64, check: String) -> Ramp<R> {
+        let knee_threads = knee(&ramp).map(|step| step.threads);
+        Ramp { version: env!("CARGO_PKG_VERSION"), request, ramp, knee_threads, load_seconds, check }
+    }
+
+    /// Returns the JSON object.
+    pub(crate) fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Returns what follows the rows.
+    pub(crate) fn end(&self) -> String {
+        let knee = knee(&self.ramp).zip(best(&self.ramp)).map_or(String::new(), |(knee, best)| {
+            format!(
+                "{:<15} {} threads reach {} a second; the best are {} with {}\n",
+                "knee",
+                knee.threads,
+                show_count(knee.work.tps),
+                best.threads,
+                show_count(best.work.tps)
+            )
+        });
+        format!("{knee}{:<15} {}\n", "check", self.check)
+    }
+}
+
+fn best(steps: &[Step]) -> Option<&Step> {
+    steps.iter().max_by(|a, b| a.work.tps.total_cmp(&b.work.tps))
+}
+
+/// Returns the step with the fewest threads whose rate is about the best.
+fn knee(steps: &[Step]) -> Option<&Step> {
+    let enough = best(steps)?.work.tps * AS_GOOD;
+    steps.iter().filter(|step| step.work.tps >= enough).min_by_key(|step| step.threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::{CommittedTxn, Measurements, Window};
+    use expect_test::expect;
+    use std::time::{Duration, Instant};
+
+    /// A step with so many transactions in a second.
+    fn step(threads: u32, transactions: u32) -> Step {
+        let start = Instant::now();
+        let measurements = Measurements::new(1);
+        let window = Window { start, end: Some(start + Duration::from_secs(1)) };
+        measurements.open_window(window);
+        for _ in 0..transactions {
+            let ended = start + Duration::from_millis(2);
+            measurements.record(0, CommittedTxn { began: start, ended, retries: 0, row_changes: 1 });
+        }
+        let mut age = Level::default();
+        age.add(3 << 20);
+        let counted = Counted { fsyncs: Some(50), checkpoint_age_limit: Some(12 << 20) };
+        Step::new(threads, &measurements.totals(window), &age, counted)
+    }
+
+    #[test]
+    fn the_knee_is_where_more_threads_bring_no_more() {
+        let ramp = vec![step(1, 100), step(2, 190), step(4, 196), step(8, 200), step(16, 150)];
+        let ramp = Ramp::new((), ramp, 1.0, "ok".to_owned());
+        assert_eq!(ramp.knee_threads, Some(2));
+        expect![[r#"
+            knee            2 threads reach 190 a second; the best are 8 with 200
+            check           ok
+        "#]]
+        .assert_eq(&ramp.end());
+        assert!(knee(&[]).is_none());
+    }
+
+    #[test]
+    fn a_row_has_what_is_known() {
+        let unknown = Step { checkpoint_age_max: None, commits_per_fsync: None, ..step(4, 100) };
+        expect![[r#"
+            threads        tps       p50       p95       p99     p99.9  retries       age  limit commits/fsync
+                  4        100    2.0 ms    2.0 ms    2.0 ms    2.0 ms        0     3 MiB   25 %           2.0
+                  4        100    2.0 ms    2.0 ms    2.0 ms    2.0 ms        0         -                    -
+        "#]]
+        .assert_eq(&format!("{}\n{}\n{}\n", heads(), step(4, 100).row(), unknown.row()));
+    }
+}

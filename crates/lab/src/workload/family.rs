@@ -16,8 +16,10 @@ pub(crate) enum AttemptError {
     /// The engine returned an error, which may be retryable.
     Engine(millpond::Error),
     /// A server returned an error after which the same transaction may be tried again: its kind.
+    #[cfg(feature = "watch")]
     Retry(&'static str),
     /// A server returned another error, or broke the connection: a sentence.
+    #[cfg(feature = "watch")]
     Server(String),
     /// The engine returned a wrong result.
     Wrong(String),
@@ -31,8 +33,11 @@ impl AttemptError {
             AttemptError::Engine(millpond::Error::Deadlock) => Some(DEADLOCK),
             AttemptError::Engine(millpond::Error::LockTimeout) => Some(LOCK_TIMEOUT),
             AttemptError::Engine(error) => error.is_retryable().then_some(WRITE_CONFLICT),
+            #[cfg(feature = "watch")]
             AttemptError::Retry(kind) => Some(kind),
-            AttemptError::Server(_) | AttemptError::Wrong(_) => None,
+            #[cfg(feature = "watch")]
+            AttemptError::Server(_) => None,
+            AttemptError::Wrong(_) => None,
         }
     }
 }
@@ -47,7 +52,9 @@ impl From<AttemptError> for Failure {
     fn from(error: AttemptError) -> Self {
         match error {
             AttemptError::Engine(error) => error.into(),
+            #[cfg(feature = "watch")]
             AttemptError::Retry(kind) => Failure::failed(format!("the server gave up: {kind}")),
+            #[cfg(feature = "watch")]
             AttemptError::Server(text) => Failure::failed(text),
             AttemptError::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
         }

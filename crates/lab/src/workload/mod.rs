@@ -18,11 +18,17 @@ mod sysbench_tables;
 use clap::ValueEnum;
 use output::units::show_count;
 
-pub(crate) use family::{AttemptError, DEADLOCK, LOCK_TIMEOUT, Session, WRITE_CONFLICT, Workload};
-pub(crate) use napkin::INSERTS_PER_THREAD;
-pub(crate) use params::{TxnSettings, WorkloadParams, thread_seed};
-pub(crate) use schema_reload::TABLES as SCHEMA_TABLES;
+pub(crate) use family::{AttemptError, Session, Workload};
+pub(crate) use params::{TxnSettings, WorkloadParams};
 pub(crate) use sysbench_tables::{Loader, Tables, table_names};
+/// What the same workloads over SQL share with these.
+#[cfg(feature = "watch")]
+pub(crate) use {
+    family::{DEADLOCK, LOCK_TIMEOUT, WRITE_CONFLICT},
+    napkin::INSERTS_PER_THREAD,
+    params::thread_seed,
+    schema_reload::TABLES as SCHEMA_TABLES,
+};
 
 /// The workloads by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -44,6 +44,7 @@ impl Mix {
     }
 
     /// Returns whether one transaction is one statement, which needs no BEGIN and no COMMIT.
+    #[cfg(feature = "watch")]
     pub(crate) fn is_one_statement(self) -> bool {
         let inserts = 2 * self.delete_inserts;
         !self.ranges && self.point_selects + self.index_updates + self.non_index_updates + inserts == 1
@@ -186,6 +187,7 @@ mod tests {
         assert_eq!(POINT_SELECT.row_changes(), 0);
     }
 
+    #[cfg(feature = "watch")]
     #[test]
     fn what_is_one_statement_needs_no_transaction() {
         assert!([POINT_SELECT, UPDATE_INDEX, UPDATE_NON_INDEX].iter().all(|mix| mix.is_one_statement()));

@@ -101,7 +101,8 @@ fn answers_from_memory_are_right() {
 
 #[test]
 fn answers_from_a_database_are_right() {
-    for (n, data) in some_data().iter().enumerate() {
+    // A new database takes longer than all its answers: not all of the data.
+    for (n, data) in some_data().iter().enumerate().step_by(3) {
         let scratch = Scratch::new("inverted-index-answers");
         let memory = Memory::of(data, 2.0);
         let mut pool = Pool::load(&scratch.0, memory.lists(), data).unwrap();

@@ -58,6 +58,8 @@ pub(crate) struct Measured {
     pub(crate) age: Level,
     /// Every metric at each second; empty unless requested.
     pub(crate) samples: Samples,
+    /// When the phase began.
+    pub(crate) began: Instant,
 }
 
 /// The results of the measured phase, whatever the run works on.
@@ -69,6 +71,8 @@ pub(crate) struct Driven {
     pub(crate) age: Level,
     /// Every metric at each second; empty unless requested.
     pub(crate) samples: Samples,
+    /// When the phase began.
+    pub(crate) began: Instant,
 }
 
 /// What the threads share.
@@ -157,8 +161,8 @@ pub(crate) fn drive(
     let sessions =
         (0..pace.threads).map(|thread| workload.session(db, thread)).collect::<Outcome<Vec<_>>>()?;
     let mut observer = DbObserver::new(db);
-    let Driven { totals, age, samples } = drive_sessions(sessions, &mut observer, pace, progress)?;
-    Ok(Measured { totals, figures: observer.figures(), age, samples })
+    let Driven { totals, age, samples, began } = drive_sessions(sessions, &mut observer, pace, progress)?;
+    Ok(Measured { totals, figures: observer.figures(), age, samples, began })
 }
 
 /// Runs each session on a thread of its own and returns what was measured.
@@ -196,7 +200,7 @@ pub(crate) fn drive_sessions(
         return Err(failure);
     }
     stop::check()?;
-    Ok(Driven { totals: measurements.totals(window), age, samples })
+    Ok(Driven { totals: measurements.totals(window), age, samples, began: window.start })
 }
 
 /// What the main thread observed of the measured phase.

@@ -6,8 +6,10 @@ use crate::measurements::Totals;
 use crate::result::{WorkDone, ratio, to_json};
 use output::failure::Outcome;
 use output::print;
+use output::samples::Samples;
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
+use std::time::Instant;
 
 /// The part of the best rate that is as good as the best.
 const AS_GOOD: f64 = 0.95;
@@ -44,15 +46,25 @@ impl Step {
         }
     }
 
-    fn row(&self) -> String {
+    /// Returns how many threads it had.
+    pub(crate) fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Returns the commits of each second.
+    pub(crate) fn per_second(&self) -> &[u64] {
+        &self.work.tps_per_second
+    }
+
+    /// Returns what people see of it, as [`HEADS`] names it.
+    pub(crate) fn cells(&self) -> [String; HEADS.len()] {
         let latency = &self.work.latency_us;
         let age = self.checkpoint_age_max.map_or("-".to_owned(), |bytes| show_size(bytes as f64));
         let share = self.checkpoint_age_max.zip(self.checkpoint_age_limit.filter(|limit| *limit > 0));
         let share =
             share.map_or(String::new(), |(age, limit)| format!("{:.0} %", age as f64 * 100.0 / limit as f64));
-        format!(
-            "{:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>6} {:>13}",
-            self.threads,
+        [
+            self.threads.to_string(),
             show_count(self.work.tps),
             show_micros(latency.p50),
             show_micros(latency.p95),
@@ -62,29 +74,59 @@ impl Step {
             age,
             share,
             self.commits_per_fsync.map_or("-".to_owned(), |n| format!("{n:.1}")),
-        )
+        ]
     }
 }
 
-fn heads() -> String {
-    format!(
-        "{:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>6} {:>13}",
-        "threads", "tps", "p50", "p95", "p99", "p99.9", "retries", "age", "limit", "commits/fsync"
-    )
+/// The columns of the steps.
+pub(crate) const HEADS: [&str; 10] =
+    ["threads", "tps", "p50", "p95", "p99", "p99.9", "retries", "age", "limit", "commits/fsync"];
+
+/// The width of each column.
+const WIDTHS: [usize; HEADS.len()] = [7, 10, 9, 9, 9, 9, 8, 9, 6, 13];
+
+fn line<S: AsRef<str>>(cells: &[S]) -> String {
+    let padded = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{:>width$}", cell.as_ref()));
+    padded.collect::<Vec<_>>().join(" ")
+}
+
+/// A step that was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Its figures.
+    pub(crate) step: Step,
+    /// When its measured phase began.
+    pub(crate) began: Instant,
+    /// Every metric at each second; empty unless requested.
+    pub(crate) samples: Samples,
+}
+
+/// All steps.
+#[derive(Debug, Default)]
+pub(crate) struct Climb {
+    pub(crate) steps: Vec<Step>,
+    /// When the measured phase of each began, seconds from that of the first.
+    pub(crate) starts: Vec<f64>,
+    /// The samples of all steps.
+    pub(crate) samples: Samples,
 }
 
 /// Takes the steps one after the other, and prints a row for each as soon as it is there.
-pub(crate) fn climb(threads: &[u32], mut step: impl FnMut(u32) -> Outcome<Step>) -> Outcome<Vec<Step>> {
-    let mut steps = Vec::with_capacity(threads.len());
+pub(crate) fn climb(threads: &[u32], mut step: impl FnMut(u32) -> Outcome<Taken>) -> Outcome<Climb> {
+    let mut climb = Climb::default();
+    let mut first = None;
     for threads in threads {
-        let step = step(*threads)?;
-        if steps.is_empty() {
-            print(&format!("{}\n", heads()));
+        let Taken { step, began, samples } = step(*threads)?;
+        if first.is_none() {
+            print(&format!("{}\n", line(&HEADS)));
         }
-        print(&format!("{}\n", step.row()));
-        steps.push(step);
+        print(&format!("{}\n", line(&step.cells())));
+        let start = began.duration_since(*first.get_or_insert(began)).as_secs_f64();
+        climb.samples.append(&samples, start);
+        climb.starts.push(start);
+        climb.steps.push(step);
     }
-    Ok(steps)
+    Ok(climb)
 }
 
 /// The result of all steps, with the parameters of the run.
@@ -113,17 +155,20 @@ impl<R: Serialize> Ramp<R> {
 
     /// Returns what follows the rows.
     pub(crate) fn end(&self) -> String {
-        let knee = knee(&self.ramp).zip(best(&self.ramp)).map_or(String::new(), |(knee, best)| {
-            format!(
-                "{:<15} {} threads reach {} a second; the best are {} with {}\n",
-                "knee",
-                knee.threads,
-                show_count(knee.work.tps),
-                best.threads,
-                show_count(best.work.tps)
-            )
-        });
+        let knee = self.knee().map_or(String::new(), |knee| format!("{:<15} {knee}\n", "knee"));
         format!("{knee}{:<15} {}\n", "check", self.check)
+    }
+
+    /// Returns where more threads stop to bring more, in a sentence.
+    pub(crate) fn knee(&self) -> Option<String> {
+        let (knee, best) = knee(&self.ramp).zip(best(&self.ramp))?;
+        Some(format!(
+            "{} threads reach {} a second; the best are {} with {}",
+            knee.threads,
+            show_count(knee.work.tps),
+            best.threads,
+            show_count(best.work.tps)
+        ))
     }
 }
 
@@ -181,6 +226,11 @@ mod tests {
                   4        100    2.0 ms    2.0 ms    2.0 ms    2.0 ms        0     3 MiB   25 %           2.0
                   4        100    2.0 ms    2.0 ms    2.0 ms    2.0 ms        0         -                    -
         "#]]
-        .assert_eq(&format!("{}\n{}\n{}\n", heads(), step(4, 100).row(), unknown.row()));
+        .assert_eq(&format!(
+            "{}\n{}\n{}\n",
+            line(&HEADS),
+            line(&step(4, 100).cells()),
+            line(&unknown.cells())
+        ));
     }
 }

@@ -80,6 +80,12 @@ pub fn in_order(times: &mut [f64]) {
 /// One sample: name, unit, kind and value of each metric.
 pub type Values = Vec<(String, &'static str, ColumnKind, f64)>;
 
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples::new()
+    }
+}
+
 impl Samples {
     /// Makes an empty set of samples.
     pub fn new() -> Samples {
@@ -118,6 +124,20 @@ impl Samples {
         }
         for column in self.columns.values_mut() {
             column.values.resize(before + 1, None);
+        }
+    }
+
+    /// Adds the samples of `other`, whose time 0 is at `start` seconds of these.
+    pub fn append(&mut self, other: &Samples, start: f64) {
+        for (i, seconds) in other.seconds.iter().enumerate() {
+            // A value that is not there is unknown: no line crosses it.
+            let value = |column: &Column| column.values.get(i).copied().flatten();
+            let values: Vec<(&str, &str, ColumnKind, f64)> = other
+                .columns
+                .iter()
+                .filter_map(|(name, c)| Some((name.as_str(), c.unit.as_str(), c.kind, value(c)?)))
+                .collect();
+            self.push_known(start + seconds, values.into_iter());
         }
     }
 

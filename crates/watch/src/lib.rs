@@ -21,5 +21,5 @@ mod wrap;
 
 pub use cli::{Age, Collect, Explain, Plot, Serve, Top, TraceFsync};
 pub use plot::{Input, load};
-pub use report::{Drawing, WatchedReport};
+pub use report::{Drawing, WatchedReport, views_of};
 pub use sources::{About, Sample, Source, of_access};

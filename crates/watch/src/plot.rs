@@ -34,6 +34,13 @@ pub struct Input {
     pub(crate) settings: BTreeMap<String, String>,
 }
 
+impl Input {
+    /// Makes an input of samples that belong to no directory.
+    pub(crate) fn of_samples(samples: Samples) -> Input {
+        Input { samples, ..empty(Path::new(""), String::new(), String::new()) }
+    }
+}
+
 /// Which columns are read: those for which this says so, by name and unit.
 pub(crate) type Wanted<'w> = &'w dyn Fn(&str, &str) -> bool;
 

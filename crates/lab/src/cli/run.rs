@@ -7,8 +7,8 @@ use crate::figures::lsn;
 use crate::law::LawFlags;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::ramp::{Counted, Ramp, Step, climb};
-use crate::report::{RunReport, machine_facts};
+use crate::ramp::{Counted, Ramp, Step, Taken, climb};
+use crate::report::{RampReport, RunReport, machine_facts};
 use crate::result::{Request, RunContext, RunResult};
 use crate::run_dir::{DirContents, LoadMark, RunDir};
 use crate::whole::check_database;
@@ -55,7 +55,7 @@ pub(super) struct ClientFlags {
     pub(super) threads: u32,
     /// Steps with so many threads instead, as 1,2,4,8; a row for each, and where more bring no more
     #[arg(
-        long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["threads", "report"],
+        long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "threads",
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
     pub(super) ramp: Vec<u32>,
@@ -185,6 +185,12 @@ pub(super) fn show_load(
     stop::check()
 }
 
+/// Writes a report, and prints where its page is.
+pub(super) fn show_report(dir: ReportDir, files: &[(String, String)]) -> Outcome {
+    print(&format!("{:<15} {}\n", "report", report::write(dir, files)?));
+    Ok(())
+}
+
 /// A database with the tables of the run.
 struct Loaded {
     db: Db,
@@ -227,7 +233,7 @@ impl Run {
         if self.clients.ramp.is_empty() {
             self.measure(&loaded, report_dir, &mut progress)
         } else {
-            self.climb(&loaded, &mut progress)
+            self.climb(&loaded, report_dir, &mut progress)
         }
     }
 
@@ -279,7 +285,7 @@ impl Run {
 
     /// Measures once, and shows the result.
     fn measure(&self, loaded: &Loaded, report_dir: Option<ReportDir>, progress: &mut Progress) -> Outcome {
-        let Loaded { db, run_dir, params, load_seconds } = loaded;
+        let Loaded { db, params, load_seconds, .. } = loaded;
         let durable_device = db.is_durable();
         let workload = workload::build(self.workload, *params);
         let measured = drive(db, workload.as_ref(), self.pace(workload.has_an_end()), progress)?;
@@ -291,37 +297,54 @@ impl Run {
             write_json(file, &result.json())?;
         }
         if let Some(dir) = report_dir {
-            let origin = Origin {
-                command: report::command(),
-                parameters: self.parameters(),
-                machine: machine_facts(run_dir.as_ref().map(RunDir::dir), durable_device),
-            };
+            let origin = self.origin(loaded);
             let report = RunReport { measured: &measured, result: &result, origin };
-            print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
+            show_report(dir, &report.files())?;
         }
         undamaged(&check)
     }
 
     /// Measures with more and more threads, and shows a row for each.
-    fn climb(&self, loaded: &Loaded, progress: &mut Progress) -> Outcome {
+    fn climb(&self, loaded: &Loaded, report_dir: Option<ReportDir>, progress: &mut Progress) -> Outcome {
         let db = &loaded.db;
-        let steps = climb(&self.clients.ramp, |threads| {
+        let climb = climb(&self.clients.ramp, |threads| {
             let workload = workload::build(self.workload, self.params().after(lsn(&db.metrics())));
             let pace = Pace { threads, ..self.pace(false) };
-            let Measured { totals, figures, age, .. } = drive(db, workload.as_ref(), pace, progress)?;
+            let Measured { totals, figures, age, samples, began } =
+                drive(db, workload.as_ref(), pace, progress)?;
             let counted = Counted {
                 fsyncs: Some(figures.fsyncs),
                 checkpoint_age_limit: Some(figures.checkpoint_age_limit),
             };
-            Ok(Step::new(threads, &totals, &age, counted))
+            Ok(Taken { step: Step::new(threads, &totals, &age, counted), began, samples })
         })?;
         let check = close(db, progress)?;
-        let ramp = Ramp::new(self.request(), steps, loaded.load_seconds, check.clone());
+        let ramp = Ramp::new(self.request(), climb.steps.clone(), loaded.load_seconds, check.clone());
         print(&ramp.end());
         if let Some(file) = &self.json {
             write_json(file, &ramp.json())?;
         }
+        if let Some(dir) = report_dir {
+            let request = self.request();
+            let report = RampReport {
+                climb: &climb,
+                lead: format!("{} on {}, {}.", request.workload, request.shape, request.commits()),
+                knee: ramp.knee().unwrap_or_default(),
+                check: &check,
+                origin: self.origin(loaded),
+            };
+            show_report(dir, &report.files())?;
+        }
         undamaged(&check)
+    }
+
+    /// Returns how a report of a run on a database was made.
+    fn origin(&self, loaded: &Loaded) -> Origin {
+        Origin {
+            command: report::command(),
+            parameters: self.parameters(),
+            machine: machine_facts(loaded.run_dir.as_ref().map(RunDir::dir), loaded.db.is_durable()),
+        }
     }
 
     /// Loads the tables and takes a checkpoint, which makes the load durable.
@@ -374,24 +397,8 @@ impl Run {
             (Some(target), None) => format!("recovery target {} s", target.as_secs_f64()),
             (None, None) => "recovery target 10 s".to_owned(),
         };
-        let ends = workload::build(self.workload, self.params()).has_an_end();
-        vec![
-            ("workload", self.workload.name()),
-            ("tables", self.shape().text),
-            ("threads", self.clients.threads.to_string()),
-            ("rate", self.show_rate()),
-            (
-                "length",
-                if ends {
-                    "until the work was done".to_owned()
-                } else {
-                    format!(
-                        "{} s after a warm-up of {} s",
-                        self.seconds.as_secs_f64(),
-                        self.warmup.as_secs_f64()
-                    )
-                },
-            ),
+        let mut parameters = self.work_parameters(workload::build(self.workload, self.params()).has_an_end());
+        parameters.extend([
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
             ("redo log", redo),
@@ -402,6 +409,31 @@ impl Run {
                 if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
             ),
             ("isolation", self.level().name().to_owned()),
+        ]);
+        parameters
+    }
+
+    /// Returns the parameters of the work, whatever it is done on; `ends` says that it ends by
+    /// itself.
+    pub(super) fn work_parameters(&self, ends: bool) -> Vec<(&'static str, String)> {
+        let times = (self.seconds.as_secs_f64(), self.warmup.as_secs_f64());
+        let length = if ends {
+            "until the work was done".to_owned()
+        } else {
+            format!("{} s after a warm-up of {} s", times.0, times.1)
+        };
+        let threads = match self.clients.ramp.as_slice() {
+            [] => self.clients.threads.to_string(),
+            steps => {
+                steps.iter().map(u32::to_string).collect::<Vec<_>>().join(", ") + ", one after the other"
+            }
+        };
+        vec![
+            ("workload", self.workload.name()),
+            ("tables", self.shape().text),
+            ("threads", threads),
+            ("rate", self.show_rate()),
+            ("length", length),
             ("seed", self.data.seed.to_string()),
         ]
     }

@@ -1,9 +1,10 @@
 //! `millpond run --target`: the workloads over SQL, on any engine of a server.
 
-use super::run::{Run, flag_name, load_threads, show_load};
+use super::run::{Run, flag_name, load_threads, show_load, show_report};
 use crate::driver::{Driven, Pace, drive_sessions};
 use crate::progress::Progress;
-use crate::ramp::{Ramp, Step, climb};
+use crate::ramp::{Climb, Ramp, Step, Taken, climb};
+use crate::report::{RampReport, ServerRunReport, of_this_machine};
 use crate::result::rounded;
 use crate::server::{
     Around, Contents, Filled, Schema, ServerLoad, ServerObserver, ServerRequest, ServerResult,
@@ -12,6 +13,7 @@ use crate::server::{
 use client::{Access, Row, Trouble};
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
+use output::report::{self, page::Origin};
 use output::{print, stop, write_json};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -28,6 +30,7 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if run.data.rows > i32::MAX as u32 {
         return Err(Failure::misuse(format!("--rows may be at most {} over SQL", i32::MAX)));
     }
+    let report_dir = run.report.as_deref().map(|dir| report::claim(dir, None)).transpose()?;
     let access = Access::to(url, &run.server.login)?;
     let engine = Engine::find(&access, run)?;
     stop::install();
@@ -49,6 +52,9 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if let Some(file) = &run.json {
         write_json(file, &done.json)?;
     }
+    if let Some(dir) = report_dir {
+        show_report(dir, &done.report)?;
+    }
     if done.check == "ok" {
         return Ok(());
     }
@@ -59,6 +65,8 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
 struct Shown {
     text: String,
     json: String,
+    /// The files of the report; none unless requested.
+    report: Vec<(String, String)>,
     /// "ok", or what is wrong with the tables.
     check: String,
 }
@@ -135,10 +143,14 @@ impl ServerRun<'_> {
         let mut observer = ServerObserver::new(self.access, &self.engine.name)?;
         let request = self.request(&observer.about().version);
         if !self.run.clients.ramp.is_empty() {
-            let steps = self.climb(&mut observer, &mut progress)?;
+            let climb = self.climb(&mut observer, &mut progress)?;
             let check = self.check(&workload, fresh, &mut progress)?;
-            let ramp = Ramp::new(request, steps, load_seconds, check.clone());
-            return Ok(Shown { text: ramp.end(), json: ramp.json(), check });
+            let lead = request.lead(" at most");
+            let ramp = Ramp::new(request, climb.steps.clone(), load_seconds, check.clone());
+            let knee = ramp.knee().unwrap_or_default();
+            let report =
+                self.report(|origin| RampReport { climb: &climb, lead, knee, check: &check, origin }.files());
+            return Ok(Shown { text: ramp.end(), json: ramp.json(), report, check });
         }
         let workload = if fresh { workload } else { self.workload(Some(observer.statements())) };
         let threads = self.run.clients.threads;
@@ -146,16 +158,30 @@ impl ServerRun<'_> {
         let check = self.check(&workload, fresh, &mut progress)?;
         let around = Around { load_seconds, check: check.clone() };
         let result = ServerResult::new(request, &driven, &observer, around);
-        Ok(Shown { text: result.table(), json: result.json(), check })
+        let report =
+            self.report(|origin| ServerRunReport { driven: &driven, result: &result, origin }.files());
+        Ok(Shown { text: result.table(), json: result.json(), report, check })
     }
 
     /// Runs the workload with more and more threads.
-    fn climb(&self, observer: &mut ServerObserver, progress: &mut Progress) -> Outcome<Vec<Step>> {
+    fn climb(&self, observer: &mut ServerObserver, progress: &mut Progress) -> Outcome<Climb> {
         climb(&self.run.clients.ramp, |threads| {
             let workload = self.workload(Some(observer.statements()));
-            let Driven { totals, age, .. } = self.drive(&workload, threads, observer, progress)?;
-            Ok(Step::new(threads, &totals, &age, observer.counted()))
+            let Driven { totals, age, samples, began } =
+                self.drive(&workload, threads, observer, progress)?;
+            Ok(Taken { step: Step::new(threads, &totals, &age, observer.counted()), began, samples })
         })
+    }
+
+    /// Makes the files of the report, if one was requested.
+    fn report(&self, files: impl FnOnce(Origin) -> Vec<(String, String)>) -> Vec<(String, String)> {
+        if self.run.report.is_none() {
+            return Vec::new();
+        }
+        let mut parameters = self.run.work_parameters(self.workload(None).has_an_end());
+        let level = self.run.isolation.map_or("the server's", |level| level.name());
+        parameters.push(("isolation", level.to_owned()));
+        files(Origin { command: report::command(), parameters, machine: of_this_machine() })
     }
 
     /// Checks the tables. Returns "ok", or what is wrong.

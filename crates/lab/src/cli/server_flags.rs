@@ -9,7 +9,7 @@ pub(crate) struct ServerFlags {
     /// Run over SQL on this server, as mysql://user@host:port/, and change none of its settings
     #[arg(long, value_name = "URL", conflicts_with_all = [
         "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "unsafe_no_doublewrite", "law",
-        "durability", "page", "report",
+        "durability", "page",
     ])]
     target: Option<String>,
     /// Engine of the tables [default: the server's]

@@ -5,8 +5,23 @@ use output::units::show_size;
 use std::fs;
 use std::path::Path;
 
-/// Returns the known facts, each with its name. Without a directory the database is in memory.
+/// Returns the known facts of a machine with a database. Without a directory that is in memory.
 pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, String)> {
+    let mut facts = of_this_machine();
+    if let Some(Mount { kind, source, .. }) = dir.and_then(Mount::of) {
+        facts.push(("file system", format!("{kind} on {source}")));
+    }
+    let device = match dir {
+        None => "the process's own memory: nothing here outlives the run",
+        Some(_) if durable => "a disk",
+        Some(_) => "memory: nothing here survives a power cut",
+    };
+    facts.push(("device", device.to_owned()));
+    facts
+}
+
+/// Returns the known facts of this machine, each with its name.
+pub(crate) fn of_this_machine() -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let model = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name"));
@@ -19,15 +34,6 @@ pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, Str
     if let Ok(kernel) = fs::read_to_string("/proc/sys/kernel/osrelease") {
         facts.push(("kernel", format!("Linux {}", kernel.trim())));
     }
-    if let Some(Mount { kind, source, .. }) = dir.and_then(Mount::of) {
-        facts.push(("file system", format!("{kind} on {source}")));
-    }
-    let device = match dir {
-        None => "the process's own memory: nothing here outlives the run",
-        Some(_) if durable => "a disk",
-        Some(_) => "memory: nothing here survives a power cut",
-    };
-    facts.push(("device", device.to_owned()));
     facts
 }
 

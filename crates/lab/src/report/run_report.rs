@@ -1,10 +1,11 @@
 //! The report of `millpond run`: its plots, tables and texts.
 
-use super::histogram::{self, Histogram};
+use super::histogram::Histogram;
+use super::work::{WorkReport, headline};
 use crate::driver::Measured;
 use crate::result::RunResult;
 use output::report::axis::Measure;
-use output::report::chart::{Annotation, Chart, ChartStyle, Series};
+use output::report::chart::{Chart, ChartStyle, Series};
 use output::report::page::{Headline, Origin, Page, Table, columns};
 use output::report::plot::Plot;
 use output::report::{PAGE, svg};
@@ -30,7 +31,7 @@ impl RunReport<'_> {
     /// that exist.
     pub(crate) fn files(&self) -> Vec<(String, String)> {
         let charts = self.charts();
-        let histogram = self.histogram();
+        let histogram = self.work().histogram();
         let mut files: Vec<(String, String)> = charts.iter().map(Plot::file).collect();
         files.push(histogram.file());
         files.push(("samples.json".to_owned(), self.measured.samples.json()));
@@ -87,26 +88,7 @@ impl RunReport<'_> {
 
     fn headlines(&self) -> Vec<Headline> {
         let result = self.result;
-        let headline =
-            |label: &str, value: String, small: String| Headline { label: label.to_owned(), value, small };
-        let mut out = vec![headline(
-            "commits a second",
-            show_count(result.work.tps),
-            format!("{} in all", show_count(result.work.transactions as f64)),
-        )];
-        if let Some((median, worst, _)) = steadiness(&result.work.tps_per_second) {
-            let zero = result.work.tps_per_second.iter().filter(|n| **n == 0).count();
-            let stalls = match zero {
-                0 => "no second without commits".to_owned(),
-                1 => "1 second without commits".to_owned(),
-                n => format!("{n} seconds without commits"),
-            };
-            let share = if median > 0 { 100.0 * worst as f64 / median as f64 } else { 0.0 };
-            out.push(headline("worst second", format!("{share:.0} %"), format!("of the median; {stalls}")));
-        }
-        let l = &result.work.latency_us;
-        let tail = format!("p50 {}, p99.9 {}", show_micros(l.p50), show_micros(l.p999));
-        out.push(headline("p99 latency", show_micros(l.p99), tail));
+        let mut out = self.work().headlines();
         if let Some(commits) = result.commits_per_fsync {
             let rate = rate(result.fsyncs.total as f64, result.work.seconds);
             out.push(headline(
@@ -137,8 +119,8 @@ impl RunReport<'_> {
 
     fn charts(&self) -> Vec<Chart> {
         let charts = [
-            self.throughput(),
-            self.latency(),
+            self.work().throughput(),
+            self.work().latency(),
             self.checkpoint_age(),
             self.buffer_pool(),
             self.redo(),
@@ -161,79 +143,12 @@ impl RunReport<'_> {
         &self.measured.samples
     }
 
+    fn work(&self) -> WorkReport<'_> {
+        WorkReport { work: &self.result.work, totals: &self.measured.totals, samples: &self.measured.samples }
+    }
+
     fn chart(&self, id: &'static str, title: &str, measure: Measure, series: Vec<Series>) -> Chart {
-        Chart {
-            id: id.into(),
-            title: title.to_owned(),
-            note: String::new(),
-            measure,
-            style: ChartStyle::Lines,
-            series,
-            marks: Vec::new(),
-            end: self.samples().end().max(self.result.work.tps_per_second.len() as f64),
-            clock: None,
-        }
-    }
-
-    fn throughput(&self) -> Chart {
-        let per_second = &self.result.work.tps_per_second;
-        let points: Vec<Point> =
-            per_second.iter().enumerate().map(|(i, n)| (i as f64 + 1.0, Some(*n as f64))).collect();
-        let (first, last) = (points.first().map(|p| p.0), points.last().map(|p| p.0));
-        let mut chart = self.chart(
-            "throughput",
-            "Commits a second",
-            Measure::Count("commits/s"),
-            vec![Series::new("commits", points)],
-        );
-        if let Some((median, worst, at)) = steadiness(per_second) {
-            let level = [first, last].into_iter().flatten().map(|t| (t, Some(median as f64))).collect();
-            chart.series.push(Series::limit("median", level));
-            let label = format!("worst second {}", show_count(worst as f64));
-            chart.marks.push(Annotation { at: at as f64 + 1.0, value: worst as f64, label });
-            chart.note = format!(
-                "Median {}, worst second {}, best {}.",
-                show_count(median as f64),
-                show_count(worst as f64),
-                show_count(per_second.iter().copied().max().unwrap_or(0) as f64)
-            );
-        }
-        chart
-    }
-
-    fn latency(&self) -> Chart {
-        let of = |label, name| Series::new(label, self.samples().level(name));
-        let series = vec![
-            of("p50", "run_latency_p50_us"),
-            of("p99", "run_latency_p99_us"),
-            of("p99.9", "run_latency_p999_us"),
-        ];
-        let note = "From the begin to the return of the commit, including retries; for the transactions that ended in each second.";
-        Chart {
-            style: ChartStyle::LogLines,
-            note: note.to_owned(),
-            ..self.chart(
-                "latency",
-                "Latency",
-                Measure::Micros,
-                series.into_iter().map(without_start).collect(),
-            )
-        }
-    }
-
-    fn histogram(&self) -> Histogram {
-        let l = &self.result.work.latency_us;
-        let mut marks = vec![("p50", l.p50), ("p99", l.p99), ("p99.9", l.p999), ("longest", l.max)];
-        marks.retain(|(_, us)| *us > 0.0);
-        Histogram {
-            id: "latency-histogram",
-            title: "Latency, all transactions".to_owned(),
-            note:
-                "The number of transactions by latency. The lowest bars are drawn high enough to be visible."
-                    .to_owned(),
-            bins: histogram::bins(&self.measured.totals.latency),
-            marks,
-        }
+        self.work().chart(id, title, measure, series)
     }
 
     fn checkpoint_age(&self) -> Chart {
@@ -445,23 +360,6 @@ impl RunReport<'_> {
 /// Subtracts a value from another; the result is at least 0.
 fn minus((t, whole): Point, (_, part): Point) -> Point {
     (t, whole.zip(part).map(|(whole, part)| (whole - part).max(0.0)))
-}
-
-/// Removes the first point if it is unknown: at time 0 no second has passed yet, so there is no
-/// latency.
-fn without_start(mut series: Series) -> Series {
-    if series.points.first().is_some_and(|(t, value)| *t == 0.0 && value.is_none()) {
-        series.points.remove(0);
-    }
-    series
-}
-
-/// Returns the median second, the worst second, and the number of the worst one.
-fn steadiness(per_second: &[u64]) -> Option<(u64, u64, usize)> {
-    let mut sorted = per_second.to_vec();
-    sorted.sort_unstable();
-    let (at, worst) = per_second.iter().copied().enumerate().min_by_key(|(_, n)| *n)?;
-    (per_second.len() > 1).then(|| (sorted[sorted.len() / 2], worst, at))
 }
 
 fn rate(amount: f64, over: f64) -> f64 {

@@ -5,6 +5,7 @@ use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
 use crate::measurements::{CommittedTxn, Measurements, Window};
+use crate::ramp::{Climb, Counted, Step};
 use crate::result::{Request, RunContext, RunResult};
 use crate::scratch::Scratch;
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
@@ -66,7 +67,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         samples.push(second as f64, values);
     }
     let figures = Figures::between(&before, &Reading::of(engine.snapshot()));
-    Measured { totals: measurements.totals(window), figures, age, samples }
+    Measured { totals: measurements.totals(window), figures, age, samples, began: start }
 }
 
 fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(String, String)> {
@@ -225,6 +226,30 @@ fn a_crash_report_shows_the_run_and_the_recovery() {
         assert_eq!(get(&files, "recovery.svg").matches("class=\"label end\"").count(), 2);
     }
     assert!(get(&report(3, &samples).files(), PAGE).contains("3 acknowledged transactions were lost"));
+}
+
+#[test]
+fn a_ramp_shows_its_steps_from_left_to_right() {
+    let mut climb = Climb::default();
+    for (threads, start) in [(1, 0.0), (2, 30.0)] {
+        let Measured { totals, age, samples, .. } = measured(20, 40 * u64::from(threads));
+        climb.steps.push(Step::new(threads, &totals, &age, Counted::default()));
+        climb.starts.push(start);
+        climb.samples.append(&samples, start);
+    }
+    let origin = Origin { command: String::new(), parameters: Vec::new(), machine: Vec::new() };
+    let (lead, knee) = ("write-heavy.".to_owned(), "2 threads reach 80 a second".to_owned());
+    let files = RampReport { climb: &climb, lead, knee, check: "ok", origin }.files();
+    for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
+        assert_whole(name, text);
+        assert_claimed(name);
+    }
+    let samples: Samples = serde_json::from_str(get(&files, "samples.json")).unwrap();
+    assert_eq!((samples.seconds.len(), samples.end()), (42, 50.0));
+    let page = get(&files, PAGE);
+    assert!(page.contains("2 threads reach 80 a second") && page.contains("commits/fsync"));
+    let throughput = get(&files, "throughput.svg");
+    assert!(throughput.contains(">1<") && throughput.contains(">2<"), "the steps have labels");
 }
 
 #[test]

@@ -61,7 +61,11 @@ fn sample() -> RunResult {
     };
     let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
     let samples = Samples::new();
-    RunResult::new(request, &Measured { totals: measurements.totals(window), figures, age, samples }, around)
+    RunResult::new(
+        request,
+        &Measured { totals: measurements.totals(window), figures, age, samples, began: start },
+        around,
+    )
 }
 
 #[test]

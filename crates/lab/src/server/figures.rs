@@ -1,13 +1,16 @@
 //! What a server counted of an engine during the measured phase: the differences of two samples. A
 //! figure that the server does not have is unknown.
 
-use output::samples::Values;
+use output::samples::{ColumnKind, Values};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// All figures at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading(pub(super) Values);
+
+/// What stands before the names of Millpond's figures in a sample of a server.
+const PREFIX: &str = "millpond_";
 
 /// Which figures are those of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ impl EngineFigures {
     fn names(self, name: &str) -> Vec<String> {
         match self {
             EngineFigures::InnoDb => vec![name.to_owned()],
-            EngineFigures::Millpond => vec![format!("millpond_{name}")],
+            EngineFigures::Millpond => vec![format!("{PREFIX}{name}")],
             EngineFigures::None => Vec::new(),
         }
     }
@@ -44,6 +47,22 @@ impl Reading {
     /// Returns a value by its name in the sample.
     fn value(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|value| value.0 == name).map(|value| value.3)
+    }
+
+    /// Returns all figures with those of the engine under the names of the schema, whichever
+    /// engine it is. An engine whose figures are not known has none.
+    pub(super) fn values(&self, engine: EngineFigures) -> Values {
+        let own = |value: &(String, _, _, _)| value.0.starts_with(PREFIX);
+        match engine {
+            EngineFigures::InnoDb => self.0.clone(),
+            EngineFigures::None => Values::new(),
+            EngineFigures::Millpond => {
+                let plain = |value: &(String, &'static str, ColumnKind, f64)| {
+                    (value.0[PREFIX.len()..].to_owned(), value.1, value.2, value.3)
+                };
+                self.0.iter().filter(|value| own(value)).map(plain).collect()
+            }
+        }
     }
 
     /// Returns a figure of the engine.
@@ -187,5 +206,11 @@ mod tests {
         assert_eq!(of("InnoDB").pages.pages_written.by_force, BTreeMap::from([("lru".to_owned(), 3)]));
         assert_eq!(of("MILLPOND").fsyncs.total, Some(5));
         assert_eq!(of("Aria"), ServerFigures::default(), "it has none of its own, and no binary log grew");
+        let names = |engine: &str| -> Vec<String> {
+            after.values(EngineFigures::of(engine)).into_iter().map(|value| value.0).collect()
+        };
+        assert_eq!(names("millpond"), ["fsyncs"], "the plots know the names of the schema");
+        assert_eq!(names("InnoDB").len(), after.0.len());
+        assert!(names("Aria").is_empty(), "InnoDB's figures say nothing of Aria");
     }
 }

@@ -73,7 +73,7 @@ impl Observer for ServerObserver {
     }
 
     fn values(&self) -> Values {
-        self.last.0.clone()
+        self.last.values(self.engine)
     }
 
     fn begin(&mut self) {

@@ -29,6 +29,16 @@ pub(crate) struct ServerRequest {
     pub(crate) rate: Option<f64>,
 }
 
+impl ServerRequest {
+    /// Returns what runs where, in a sentence; `length` follows the threads.
+    pub(crate) fn lead(&self, length: &str) -> String {
+        format!(
+            "{} threads{length} on {}, engine {} of {} ({}).",
+            self.threads, self.shape, self.engine, self.target, self.server
+        )
+    }
+}
+
 /// What a run found out outside of the measured phase.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Around {
@@ -119,15 +129,50 @@ impl ServerResult {
         to_json(self)
     }
 
+    /// Returns what the clients did.
+    pub(crate) fn work(&self) -> &WorkDone {
+        &self.work
+    }
+
+    /// Returns "ok", or what is wrong with the tables.
+    pub(crate) fn check(&self) -> &str {
+        &self.around.check
+    }
+
+    /// Returns how many commits shared a sync, and how many syncs there were, if that is known.
+    pub(crate) fn commits_per_fsync(&self) -> Option<(f64, u64)> {
+        self.commits_per_fsync.zip(self.fsyncs.total)
+    }
+
+    /// Returns the title of a report.
+    pub(crate) fn title(&self) -> String {
+        format!("{}, {}", self.request.engine, self.request.workload)
+    }
+
+    /// Returns what ran where, in a sentence.
+    pub(crate) fn lead(&self) -> String {
+        let length = format!(" for {:.0} s", self.work.seconds);
+        self.request.lead(&length)
+    }
+
     /// Returns the final table.
     pub(crate) fn table(&self) -> String {
+        self.lines_of_table().text()
+    }
+
+    /// Returns the lines of the final table, each with its label.
+    pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
+        self.lines_of_table().0
+    }
+
+    fn lines_of_table(&self) -> TableLines {
         let mut out = TableLines::default();
         self.add_setup(&mut out);
         self.work.add_to(&mut out);
         self.add_writes(&mut out);
         self.add_waits(&mut out);
         out.line("check", self.around.check.clone());
-        out.text()
+        out
     }
 
     fn add_setup(&self, out: &mut TableLines) {

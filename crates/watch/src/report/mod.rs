@@ -12,4 +12,5 @@ mod watched;
 
 pub(crate) use compared::SUMMARY;
 pub(crate) use live::{LiveLine, LiveView, live_views};
+pub use views::views_of;
 pub use watched::{Drawing, WatchedReport};

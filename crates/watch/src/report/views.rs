@@ -291,6 +291,14 @@ pub(super) fn views(inputs: &[Input]) -> Vec<Drawn> {
         .collect()
 }
 
+/// Returns the views of samples that belong to no directory, without those that show what the
+/// clients did.
+pub fn views_of(samples: &Samples) -> Vec<Chart> {
+    let engine = VIEWS.iter().filter(|view| !["workload", "throughput"].contains(&view.id));
+    let whole = Input::of_samples(samples.clone());
+    engine.filter_map(|view| of_one(view, &whole)).map(|drawn| drawn.chart).collect()
+}
+
 fn lines_of(view: &View, inputs: &[Input]) -> Vec<(String, Term)> {
     match view.lines {
         Lines::Named(lines) => lines.iter().map(|(label, term)| ((*label).to_owned(), term())).collect(),

@@ -24,7 +24,7 @@ fn driven(with_age: bool) -> Driven {
         age.add(1 << 20);
         age.add(3 << 20);
     }
-    Driven { totals: measurements.totals(window), age, samples: Samples::new() }
+    Driven { totals: measurements.totals(window), age, samples: Samples::new(), began: start }
 }
 
 fn request() -> ServerRequest {

@@ -31,6 +31,8 @@ mod ramp;
 mod raw_io;
 mod report;
 mod result;
+#[cfg(feature = "watch")]
+mod rounds;
 mod run_dir;
 #[cfg(test)]
 #[path = "../../output/src/scratch.rs"]
@@ -40,6 +42,7 @@ mod server;
 mod test_file;
 #[cfg(feature = "torture")]
 mod torture;
+mod turn;
 mod whole;
 mod workload;
 

@@ -1,9 +1,8 @@
 //! `--ramp`: the same load by more and more threads, one step after the other. The knee is where
 //! more threads stop to bring more.
 
-use crate::figures::Level;
-use crate::measurements::Totals;
-use crate::result::{WorkDone, ratio, to_json};
+use crate::result::to_json;
+use crate::turn::Turn;
 use output::failure::Outcome;
 use output::print;
 use output::samples::Samples;
@@ -19,31 +18,13 @@ const AS_GOOD: f64 = 0.95;
 pub(crate) struct Step {
     threads: u32,
     #[serde(flatten)]
-    work: WorkDone,
-    fsyncs: Option<u64>,
-    commits_per_fsync: Option<f64>,
-    checkpoint_age_max: Option<u64>,
-    checkpoint_age_limit: Option<u64>,
-}
-
-/// What an engine counted in a step; what it does not count is unknown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) fsyncs: Option<u64>,
-    pub(crate) checkpoint_age_limit: Option<u64>,
+    turn: Turn,
 }
 
 impl Step {
     /// Makes the step of `threads` threads.
-    pub(crate) fn new(threads: u32, totals: &Totals, age: &Level, counted: Counted) -> Step {
-        Step {
-            threads,
-            work: WorkDone::of(totals),
-            fsyncs: counted.fsyncs,
-            commits_per_fsync: counted.fsyncs.and_then(|fsyncs| ratio(totals.transactions, fsyncs)),
-            checkpoint_age_max: (!age.is_empty()).then(|| age.max()),
-            checkpoint_age_limit: counted.checkpoint_age_limit,
-        }
+    pub(crate) fn new(threads: u32, turn: Turn) -> Step {
+        Step { threads, turn }
     }
 
     /// Returns how many threads it had.
@@ -53,27 +34,28 @@ impl Step {
 
     /// Returns the commits of each second.
     pub(crate) fn per_second(&self) -> &[u64] {
-        &self.work.tps_per_second
+        &self.turn.work.tps_per_second
     }
 
     /// Returns what people see of it, as [`HEADS`] names it.
     pub(crate) fn cells(&self) -> [String; HEADS.len()] {
-        let latency = &self.work.latency_us;
-        let age = self.checkpoint_age_max.map_or("-".to_owned(), |bytes| show_size(bytes as f64));
-        let share = self.checkpoint_age_max.zip(self.checkpoint_age_limit.filter(|limit| *limit > 0));
+        let latency = &self.turn.work.latency_us;
+        let age = self.turn.checkpoint_age_max.map_or("-".to_owned(), |bytes| show_size(bytes as f64));
+        let share =
+            self.turn.checkpoint_age_max.zip(self.turn.checkpoint_age_limit.filter(|limit| *limit > 0));
         let share =
             share.map_or(String::new(), |(age, limit)| format!("{:.0} %", age as f64 * 100.0 / limit as f64));
         [
             self.threads.to_string(),
-            show_count(self.work.tps),
+            show_count(self.turn.work.tps),
             show_micros(latency.p50),
             show_micros(latency.p95),
             show_micros(latency.p99),
             show_micros(latency.p999),
-            show_count(self.work.retries as f64),
+            show_count(self.turn.work.retries as f64),
             age,
             share,
-            self.commits_per_fsync.map_or("-".to_owned(), |n| format!("{n:.1}")),
+            self.turn.commits_per_fsync.map_or("-".to_owned(), |n| format!("{n:.1}")),
         ]
     }
 }
@@ -165,27 +147,29 @@ impl<R: Serialize> Ramp<R> {
         Some(format!(
             "{} threads reach {} a second; the best are {} with {}",
             knee.threads,
-            show_count(knee.work.tps),
+            show_count(knee.turn.work.tps),
             best.threads,
-            show_count(best.work.tps)
+            show_count(best.turn.work.tps)
         ))
     }
 }
 
 fn best(steps: &[Step]) -> Option<&Step> {
-    steps.iter().max_by(|a, b| a.work.tps.total_cmp(&b.work.tps))
+    steps.iter().max_by(|a, b| a.turn.work.tps.total_cmp(&b.turn.work.tps))
 }
 
 /// Returns the step with the fewest threads whose rate is about the best.
 fn knee(steps: &[Step]) -> Option<&Step> {
-    let enough = best(steps)?.work.tps * AS_GOOD;
-    steps.iter().filter(|step| step.work.tps >= enough).min_by_key(|step| step.threads)
+    let enough = best(steps)?.turn.work.tps * AS_GOOD;
+    steps.iter().filter(|step| step.turn.work.tps >= enough).min_by_key(|step| step.threads)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Level;
     use crate::measurements::{CommittedTxn, Measurements, Window};
+    use crate::turn::Counted;
     use expect_test::expect;
     use std::time::{Duration, Instant};
 
@@ -202,7 +186,7 @@ mod tests {
         let mut age = Level::default();
         age.add(3 << 20);
         let counted = Counted { fsyncs: Some(50), checkpoint_age_limit: Some(12 << 20) };
-        Step::new(threads, &measurements.totals(window), &age, counted)
+        Step::new(threads, Turn::new(&measurements.totals(window), &age, counted))
     }
 
     #[test]
@@ -220,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_row_has_what_is_known() {
-        let unknown = Step { checkpoint_age_max: None, commits_per_fsync: None, ..step(4, 100) };
+        let mut unknown = step(4, 100);
+        (unknown.turn.checkpoint_age_max, unknown.turn.commits_per_fsync) = (None, None);
         expect![[r#"
             threads        tps       p50       p95       p99     p99.9  retries       age  limit commits/fsync
                   4        100    2.0 ms    2.0 ms    2.0 ms    2.0 ms        0     3 MiB   25 %           2.0

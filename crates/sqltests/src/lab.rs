@@ -28,7 +28,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 24] = [
+const CASES: [(&str, Case); 25] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -51,6 +51,7 @@ const CASES: [(&str, Case); 24] = [
     ("option files are read as the server's own program reads them", hindered::option_files),
     ("workloads run over SQL, on each engine", workloads::engines),
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
+    ("engines are compared in turns", workloads::comparisons),
     ("what hinders a run over SQL is one sentence", workloads::refusals),
     ("what a collection costs", cost::measure),
 ];

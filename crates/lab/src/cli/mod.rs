@@ -3,6 +3,8 @@
 mod bench;
 mod check;
 mod compare;
+#[cfg(feature = "watch")]
+mod compare_on_servers;
 pub(crate) mod crash;
 mod disk;
 mod existing;
@@ -15,6 +17,10 @@ pub(crate) mod run;
 mod run_on_server;
 #[cfg(feature = "watch")]
 mod server_flags;
+#[cfg(feature = "watch")]
+mod server_place;
+#[cfg(feature = "watch")]
+mod server_run;
 #[cfg(feature = "torture")]
 mod torture;
 

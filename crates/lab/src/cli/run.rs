@@ -7,10 +7,11 @@ use crate::figures::lsn;
 use crate::law::LawFlags;
 use crate::own_process;
 use crate::progress::Progress;
-use crate::ramp::{Counted, Ramp, Step, Taken, climb};
+use crate::ramp::{Ramp, Step, Taken, climb};
 use crate::report::{RampReport, RunReport, machine_facts};
 use crate::result::{Request, RunContext, RunResult};
 use crate::run_dir::{DirContents, LoadMark, RunDir};
+use crate::turn::{Counted, Turn};
 use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
@@ -316,7 +317,7 @@ impl Run {
                 fsyncs: Some(figures.fsyncs),
                 checkpoint_age_limit: Some(figures.checkpoint_age_limit),
             };
-            Ok(Taken { step: Step::new(threads, &totals, &age, counted), began, samples })
+            Ok(Taken { step: Step::new(threads, Turn::new(&totals, &age, counted)), began, samples })
         })?;
         let check = close(db, progress)?;
         let ramp = Ramp::new(self.request(), climb.steps.clone(), loaded.load_seconds, check.clone());

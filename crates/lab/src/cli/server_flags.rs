@@ -18,6 +18,16 @@ pub(crate) struct ServerFlags {
     /// Schema of the tables; made if it is not there [default: sbtest; of napkin: napkin]
     #[arg(long, value_name = "NAME", requires = "target")]
     pub(super) schema: Option<String>,
+    /// The same load on these engines, or other servers by URL, too: in turns, with ratios to the
+    /// first
+    #[arg(
+        long, value_name = "ENGINE|URL,…", value_delimiter = ',', requires = "target",
+        conflicts_with_all = ["ramp", "report"]
+    )]
+    pub(super) compare: Vec<String>,
+    /// Turns of each engine or server that is compared
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "compare", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
     #[command(flatten)]
     pub(super) login: LoginFlags,
 }

@@ -1,9 +1,9 @@
 //! Reports of `--report DIR`: plots of every second, as SVG files and on one page that needs no
 //! other file.
 //!
-//! `run_report`, `server_run`, `ramp_report`, `crash` and `laws` define the contents; `work`, `histogram` and
-//! `timeline` are plots that only these have. All of them are pure. `machine` reads facts about the
-//! machine.
+//! `run_report`, `server_run`, `ramp_report`, `crash` and `laws` define the contents; `work`,
+//! `histogram` and `timeline` are plots that only these have. All of them are pure. `machine` reads
+//! facts about the machine.
 
 mod crash;
 mod histogram;

@@ -5,9 +5,10 @@ use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
 use crate::measurements::{CommittedTxn, Measurements, Window};
-use crate::ramp::{Climb, Counted, Step};
+use crate::ramp::{Climb, Step};
 use crate::result::{Request, RunContext, RunResult};
 use crate::scratch::Scratch;
+use crate::turn::{Counted, Turn};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use output::report::PAGE;
 use output::report::page::Origin;
@@ -233,7 +234,7 @@ fn a_ramp_shows_its_steps_from_left_to_right() {
     let mut climb = Climb::default();
     for (threads, start) in [(1, 0.0), (2, 30.0)] {
         let Measured { totals, age, samples, .. } = measured(20, 40 * u64::from(threads));
-        climb.steps.push(Step::new(threads, &totals, &age, Counted::default()));
+        climb.steps.push(Step::new(threads, Turn::new(&totals, &age, Counted::default())));
         climb.starts.push(start);
         climb.samples.append(&samples, start);
     }

@@ -2,7 +2,7 @@
 
 use super::figures::{EngineFigures, Reading, ServerFigures};
 use crate::observer::Observer;
-use crate::ramp::Counted;
+use crate::turn::Counted;
 use client::Access;
 use output::failure::Outcome;
 use output::samples::Values;
@@ -38,7 +38,7 @@ impl ServerObserver {
         self.last.of(EngineFigures::InnoDb, "statements").unwrap_or(0)
     }
 
-    /// Returns what a step of a ramp shows of it.
+    /// Returns what one of several turns shows of it.
     pub(crate) fn counted(&self) -> Counted {
         let ServerFigures { fsyncs, checkpoint_age_limit, .. } = self.figures();
         Counted { fsyncs: fsyncs.total, checkpoint_age_limit }

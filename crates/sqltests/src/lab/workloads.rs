@@ -186,6 +186,30 @@ pub(super) fn schemas_of_runs(lab: &Lab<'_>) -> Result<(), String> {
     expect("what is left after Ctrl-C", &format!("[{}]", schemas(lab)?), "[]")
 }
 
+/// The same load in turns: each has all its turns, ratios are there, and nothing is left behind.
+pub(super) fn comparisons(lab: &Lab<'_>) -> Result<(), String> {
+    let other = if lab.base.is_none() { "Millpond" } else { "MyISAM" };
+    let result = run(lab, &["napkin", "--engine", "InnoDB", "--compare", other, "--rounds", "2"])?;
+    for contestant in ["/compare/0", "/compare/1"] {
+        for round in ["/rounds/0", "/rounds/1"] {
+            let done = number(&result, &format!("{contestant}{round}/transactions"))?;
+            if done != 4000.0 {
+                return Err(format!("{contestant}{round} has {done} transactions"));
+            }
+        }
+        let check = result.pointer(&format!("{contestant}/check")).and_then(Value::as_str);
+        expect("the check", check.unwrap_or("none"), "ok")?;
+    }
+    expect("the first", &number(&result, "/compare/0/ratio/median")?.to_string(), "1")?;
+    number(&result, "/compare/1/ratio/median")?;
+    let target = lab.target("root");
+    let twice = ["run", "--target", &target, "--engine", "InnoDB", "--compare", "innodb"];
+    let (status, said) = refused(&mut lab.millpond(&twice))?;
+    expect("one engine twice", &format!("{status:?} {said}"), "Some(2) millpond: --compare names InnoDB of")?;
+    let left = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE 'napkin%'";
+    expect("schemas that are left", &lab.sql(left)?, "0")
+}
+
 /// What hinders a run is said in one sentence, before anything is made.
 pub(super) fn refusals(lab: &Lab<'_>) -> Result<(), String> {
     let target = lab.target("root");

@@ -1,0 +1,88 @@
+//! Where a run on a server works: the server, the engine and the schema.
+
+use super::run::Run;
+use crate::server::{Contents, Schema, ServerLoad, load_name};
+use client::{Access, Row, Trouble};
+use output::failure::{Failure, Outcome};
+
+/// Connections that a run needs beside those of its threads.
+const OTHER_CONNECTIONS: u64 = 3;
+
+/// Where a run works.
+pub(super) struct Place {
+    pub(super) access: Access,
+    /// The engine's name, as the server writes it.
+    pub(super) engine: String,
+    pub(super) schema: Schema,
+    pub(super) contents: Contents,
+}
+
+impl Place {
+    /// Takes the schema `name` of a server, for tables of an engine that [`find_engine`] has found.
+    pub(super) fn take(run: &Run, access: &Access, engine: String, name: &str) -> Outcome<Place> {
+        let load = ServerLoad {
+            load: load_name(run.workload),
+            tables: run.shape().tables,
+            rows: run.shape().rows,
+            engine: engine.to_lowercase(),
+        };
+        let (schema, contents) = Schema::take(access, name, &load, run.keep)?;
+        Ok(Place { access: access.clone(), engine, schema, contents })
+    }
+}
+
+/// Asks the server which engines it has, and whether it lets in as many threads as the run has.
+pub(super) fn find_engine(access: &Access, run: &Run, wanted: Option<&str>) -> Outcome<String> {
+    let mut connection = access.connect()?;
+    let mut ask = |statement: &str| -> Outcome<Vec<Row>> {
+        let no = |trouble: Trouble| Failure::failed(format!("{statement} fails: {trouble}"));
+        connection.rows(statement).map_err(no)
+    };
+    let threads = u64::from(run.clients.most_threads());
+    let limit = ask("SELECT @@max_connections")?;
+    let limit: Option<u64> = limit.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
+    if let Some(limit) = limit
+        && threads + OTHER_CONNECTIONS > limit
+    {
+        return Err(Failure::misuse(format!(
+            "the server lets in {limit} connections (max_connections), and a run of {} threads needs {}",
+            threads,
+            threads + OTHER_CONNECTIONS
+        )));
+    }
+    choose(&ask("SHOW ENGINES")?, wanted)
+}
+
+/// Chooses an engine of those of `SHOW ENGINES`: name, and whether it is there.
+fn choose(engines: &[Row], wanted: Option<&str>) -> Outcome<String> {
+    let there: Vec<(&str, &str)> = engines
+        .iter()
+        .filter_map(|row| Some((row.first()?.as_deref()?, row.get(1)?.as_deref()?)))
+        .filter(|(_, support)| ["YES", "DEFAULT"].contains(support))
+        .collect();
+    let found = match wanted {
+        Some(wanted) => there.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)),
+        None => there.iter().find(|(_, support)| *support == "DEFAULT"),
+    };
+    let names: Vec<&str> = there.iter().map(|(name, _)| *name).collect();
+    found.map(|(name, _)| (*name).to_owned()).ok_or_else(|| {
+        let wanted = wanted.unwrap_or("by default");
+        Failure::misuse(format!("the server has no engine {wanted}; it has {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_found_by_name_or_is_the_default() {
+        let row = |name: &str, support: &str| vec![Some(name.to_owned()), Some(support.to_owned())];
+        let engines =
+            [row("InnoDB", "DEFAULT"), row("MILLPOND", "YES"), row("ROCKSDB", "NO"), row("Aria", "YES")];
+        assert_eq!(choose(&engines, None).unwrap(), "InnoDB");
+        assert_eq!(choose(&engines, Some("millpond")).unwrap(), "MILLPOND");
+        let Err(Failure::Misuse(why)) = choose(&engines, Some("rocksdb")) else { panic!() };
+        assert_eq!(why, "the server has no engine rocksdb; it has InnoDB, MILLPOND, Aria");
+    }
+}

@@ -1,0 +1,114 @@
+//! A run on a server: load, drive, check. `run_on_server` does it once, `compare_on_servers` in
+//! turns.
+
+use super::run::{Run, flag_name, load_threads, show_load};
+use super::server_place::Place;
+use crate::driver::{Driven, Pace, drive_sessions};
+use crate::progress::Progress;
+use crate::server::{Contents, Filled, ServerObserver, ServerRequest, ServerWorkload, build, check};
+use output::failure::{Failure, Outcome};
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// Fails unless a check says "ok".
+pub(super) fn unspoilt(check: &str) -> Outcome {
+    if check == "ok" {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("the check after the run found: {check}")))
+}
+
+/// A run in its place.
+pub(super) struct ServerRun<'a> {
+    pub(super) run: &'a Run,
+    pub(super) place: &'a Place,
+}
+
+impl ServerRun<'_> {
+    /// Returns whether the tables have to be loaded.
+    pub(super) fn fresh(&self) -> bool {
+        self.place.contents == Contents::Empty
+    }
+
+    /// Connects for the server's figures.
+    pub(super) fn observer(&self) -> Outcome<ServerObserver> {
+        ServerObserver::new(&self.place.access, &self.place.engine)
+    }
+
+    /// Loads the tables if they are not there. Returns how long that took, seconds.
+    pub(super) fn load_if_fresh(&self, workload: &ServerWorkload, progress: &mut Progress) -> Outcome<f64> {
+        if !self.fresh() {
+            return Ok(0.0);
+        }
+        let start = Instant::now();
+        self.load(workload, progress)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Checks the tables. Returns "ok", or what is wrong.
+    pub(super) fn check(
+        &self,
+        workload: &ServerWorkload,
+        fresh: bool,
+        progress: &mut Progress,
+    ) -> Outcome<String> {
+        progress.show("check");
+        let tables = workload.tables(self.run.clients.threads, fresh);
+        let check = check(&self.place.access, &self.place.schema, &tables);
+        progress.finish();
+        check
+    }
+
+    /// Returns the workload; on tables that other runs have used, at which the server had run so
+    /// many statements, with another seed.
+    pub(super) fn workload(&self, statements: Option<u64>) -> ServerWorkload {
+        let params = self.run.params();
+        let params = statements.map_or(params, |statements| params.after(statements));
+        let isolation = self.run.isolation.map(|level| level.name());
+        build(self.run.workload, params, Some(self.place.engine.clone()), isolation)
+    }
+
+    fn load(&self, workload: &ServerWorkload, progress: &mut Progress) -> Outcome {
+        let rows_loaded = AtomicU64::new(0);
+        let filled = Filled {
+            access: &self.place.access,
+            schema: &self.place.schema,
+            engine: Some(&self.place.engine),
+            threads: load_threads(),
+            rows_loaded: &rows_loaded,
+        };
+        show_load(progress, &rows_loaded, || workload.load(&filled))?;
+        self.place.schema.load_finished()
+    }
+
+    pub(super) fn drive(
+        &self,
+        workload: &ServerWorkload,
+        threads: u32,
+        observer: &mut ServerObserver,
+        progress: &mut Progress,
+    ) -> Outcome<Driven> {
+        let session = |thread| workload.session(&self.place.access, self.place.schema.name(), thread);
+        let sessions = (0..threads).map(session).collect::<Outcome<Vec<_>>>()?;
+        let pace = Pace { threads, ..self.run.pace(workload.has_an_end()) };
+        drive_sessions(sessions, observer, pace, progress)
+    }
+
+    pub(super) fn request(&self, server: &str) -> ServerRequest {
+        let shape = self.run.shape();
+        ServerRequest {
+            target: self.place.access.name().to_owned(),
+            server: server.to_owned(),
+            engine: self.place.engine.clone(),
+            schema: self.place.schema.name().to_owned(),
+            workload: self.run.workload.name(),
+            threads: self.run.clients.most_threads(),
+            tables: shape.tables,
+            rows: shape.rows,
+            shape: shape.text,
+            distribution: flag_name(&self.run.data.distribution),
+            isolation: self.run.isolation.map(|level| level.name().to_owned()),
+            rate: self.run.clients.rate,
+        }
+    }
+}

@@ -52,7 +52,12 @@ impl Connection {
 /// Runs a statement, and returns its rows.
 pub(crate) fn rows(conn: &mut Conn, statement: &str) -> Result<Vec<Row>, Trouble> {
     let rows: Vec<mysql::Row> = conn.query(statement).map_err(|error| explain(&error))?;
-    Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+    Ok(texts(rows))
+}
+
+/// Returns the texts of rows.
+pub(crate) fn texts(rows: Vec<mysql::Row>) -> Vec<Row> {
+    rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect()
 }
 
 /// Connects. `answer` is how long an answer may take; `None` is for ever.

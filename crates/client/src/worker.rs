@@ -1,6 +1,6 @@
 //! A connection that works as an application does: prepared statements with parameters.
 
-use crate::connection::{Row, explain, rows};
+use crate::connection::{Row, explain, rows, texts};
 use crate::trouble::Trouble;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params, Statement, Value};
@@ -67,6 +67,13 @@ impl Worker {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Runs a prepared statement that returns rows, and returns them.
+    pub fn select(&mut self, statement: &Prepared, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
+        let rows: Vec<mysql::Row> =
+            self.conn.exec(&statement.0, values(params)).map_err(|error| explain(&error))?;
+        Ok(texts(rows))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::arrivals::{Arrivals, Burst};
 use crate::figures::{Figures, Level};
-use crate::measurements::{CommittedTxn, Measurements, Totals, Window};
+use crate::measurements::{DoneTxn, Measurements, Totals, Window};
 use crate::observer::{DbObserver, Observer};
 use crate::progress::Progress;
 use crate::workload::{Session, Workload};
@@ -113,10 +113,25 @@ impl Shared<'_> {
         }
     }
 
+    /// Waits as a user does before a transaction. Returns false at the end of the run.
+    fn pause(&self, pause: Duration) -> bool {
+        let end = Instant::now() + pause;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stopped() {
+                return left.is_zero();
+            }
+            std::thread::sleep(left.min(MAX_SLEEP));
+        }
+    }
+
     fn run_session(&self, thread: u32, session: &mut dyn Session) -> Outcome {
         self.go.wait();
         let start = self.started.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
         while !self.stopped() && session.draw() {
+            if !self.pause(session.pause()) {
+                break;
+            }
             let Some(began) = self.wait_for_start(start) else { break };
             let mut retries = 0;
             let row_changes = loop {
@@ -132,8 +147,9 @@ impl Shared<'_> {
                     }
                 }
             };
-            self.measurements
-                .record(thread, CommittedTxn { began, ended: Instant::now(), retries, row_changes });
+            let (kind, committed) = (session.kind(), session.has_committed());
+            let done = DoneTxn { began, ended: Instant::now(), retries, row_changes, kind, committed };
+            self.measurements.record(thread, done);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
-//! measure; `result`, `ramp` and `report` show the result. `arrivals` says when transactions start
+//! measure; `result`, `by_transaction`, `ramp` and `report` show the result. `arrivals` says when transactions start
 //! at a rate. `law` are the flags of flow control. `crash` is the experiment that kills a process
 //! and checks its commits, `torture` lives many lives of one database, `bench` has one benchmark in
 //! each file. `disk` measures a disk and `napkin` the machine; `mount`, `block_device`, `others`,
@@ -13,6 +13,7 @@
 mod arrivals;
 mod bench;
 mod block_device;
+mod by_transaction;
 mod cli;
 mod crash;
 mod disk;

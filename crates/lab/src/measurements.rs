@@ -34,9 +34,9 @@ impl Window {
     }
 }
 
-/// A committed transaction.
+/// A transaction that is done: it has committed, or has rolled back as it had to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CommittedTxn {
+pub(crate) struct DoneTxn {
     /// When it began, or at a fixed rate its intended start.
     pub(crate) began: Instant,
     /// When its commit returned.
@@ -45,6 +45,10 @@ pub(crate) struct CommittedTxn {
     pub(crate) retries: u64,
     /// Table rows it changed.
     pub(crate) row_changes: u64,
+    /// Which transaction it was, if the workload has several.
+    pub(crate) kind: Option<&'static str>,
+    /// False if it has rolled back.
+    pub(crate) committed: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +71,19 @@ struct ThreadRecord {
 #[derive(Debug)]
 pub(crate) struct Measurements {
     threads: Vec<Mutex<ThreadRecord>>,
+    /// By transaction, of workloads that have several; all threads share it.
+    kinds: Mutex<BTreeMap<&'static str, KindTotals>>,
+}
+
+/// The totals of one transaction of a workload that has several.
+#[derive(Clone, Debug)]
+pub(crate) struct KindTotals {
+    /// Latency, in nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// How many have rolled back, as they had to.
+    pub(crate) rolled_back: u64,
+    /// How often one was retried.
+    pub(crate) retries: u64,
 }
 
 /// The totals of the measured phase.
@@ -74,7 +91,7 @@ pub(crate) struct Measurements {
 pub(crate) struct Totals {
     /// Latency of every transaction, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// How many transactions committed.
+    /// How many transactions are done.
     pub(crate) transactions: u64,
     /// Length of the phase in seconds.
     pub(crate) seconds: f64,
@@ -86,6 +103,8 @@ pub(crate) struct Totals {
     pub(crate) row_changes: u64,
     /// Errors that made a retry, by kind; also those of transactions that never committed.
     pub(crate) errors: BTreeMap<&'static str, u64>,
+    /// By transaction, of workloads that have several.
+    pub(crate) kinds: BTreeMap<&'static str, KindTotals>,
 }
 
 impl Totals {
@@ -100,7 +119,8 @@ impl Totals {
     }
 }
 
-fn tenth_of_us(ns: u64) -> f64 {
+/// Returns a time in microseconds, rounded to a tenth.
+pub(crate) fn tenth_of_us(ns: u64) -> f64 {
     (ns as f64 / 100.0).round() / 10.0
 }
 
@@ -118,7 +138,10 @@ impl Measurements {
             errors: BTreeMap::new(),
             last_end: None,
         };
-        Measurements { threads: (0..threads).map(|_| Mutex::new(thread_record())).collect() }
+        Measurements {
+            threads: (0..threads).map(|_| Mutex::new(thread_record())).collect(),
+            kinds: Mutex::new(BTreeMap::new()),
+        }
     }
 
     fn thread(&self, thread: u32) -> MutexGuard<'_, ThreadRecord> {
@@ -133,8 +156,8 @@ impl Measurements {
         }
     }
 
-    /// Records a committed transaction of `thread`.
-    pub(crate) fn record(&self, thread: u32, done: CommittedTxn) {
+    /// Records a done transaction of `thread`.
+    pub(crate) fn record(&self, thread: u32, done: DoneTxn) {
         let mut own = self.thread(thread);
         let ns = done.ended.saturating_duration_since(done.began).as_nanos();
         let ns = u64::try_from(ns).unwrap_or(LONGEST_NS).clamp(1, LONGEST_NS);
@@ -149,6 +172,19 @@ impl Measurements {
         own.retries += done.retries;
         own.row_changes += done.row_changes;
         own.last_end = own.last_end.max(Some(done.ended));
+        drop(own);
+        if let Some(kind) = done.kind {
+            self.record_kind(kind, ns, done);
+        }
+    }
+
+    fn record_kind(&self, kind: &'static str, ns: u64, done: DoneTxn) {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = || KindTotals { latency: histogram(), rolled_back: 0, retries: 0 };
+        let own = kinds.entry(kind).or_insert_with(empty);
+        own.latency.saturating_record(ns);
+        own.rolled_back += u64::from(!done.committed);
+        own.retries += done.retries;
     }
 
     /// Records an error at `time` after which `thread` tries the same transaction again.
@@ -204,6 +240,7 @@ impl Measurements {
             retries,
             row_changes,
             errors,
+            kinds: self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }
@@ -220,8 +257,15 @@ mod tests {
         base + Duration::from_millis(ms)
     }
 
-    fn done(base: Instant, began: u64, ended: u64) -> CommittedTxn {
-        CommittedTxn { began: at(base, began), ended: at(base, ended), retries: 1, row_changes: 4 }
+    fn done(base: Instant, began: u64, ended: u64) -> DoneTxn {
+        DoneTxn {
+            began: at(base, began),
+            ended: at(base, ended),
+            retries: 1,
+            row_changes: 4,
+            kind: None,
+            committed: true,
+        }
     }
 
     #[test]
@@ -248,6 +292,21 @@ mod tests {
         assert!((totals.latency_max_us() - 199_000.0).abs() < 200.0, "{}", totals.latency_max_us());
         assert_eq!(measurements.take_recent().len(), 6, "the progress line sees every transaction");
         assert_eq!(measurements.take_recent().len(), 0);
+    }
+
+    #[test]
+    fn each_transaction_of_a_workload_counts_by_itself() {
+        let base = Instant::now();
+        let measurements = Measurements::new(2);
+        let window = Window { start: at(base, 1000), end: None };
+        measurements.open_window(window);
+        for (thread, ended, committed) in [(0, 1500, true), (1, 2000, false), (0, 900, true)] {
+            let done = DoneTxn { kind: Some("pay"), committed, ..done(base, 800, ended) };
+            measurements.record(thread, done);
+        }
+        let totals = measurements.totals(window);
+        let pay = &totals.kinds["pay"];
+        assert_eq!((pay.latency.len(), pay.rolled_back, pay.retries), (2, 1, 2));
     }
 
     #[test]

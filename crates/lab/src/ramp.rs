@@ -1,7 +1,7 @@
 //! `--ramp`: the same load by more and more threads, one step after the other. The knee is where
 //! more threads stop to bring more.
 
-use crate::result::to_json;
+use crate::result::{Checked, TableLines, to_json};
 use crate::turn::Turn;
 use output::failure::Outcome;
 use output::print;
@@ -120,14 +120,15 @@ pub(crate) struct Ramp<R: Serialize> {
     ramp: Vec<Step>,
     knee_threads: Option<u32>,
     load_seconds: f64,
-    check: String,
+    #[serde(flatten)]
+    checked: Checked,
 }
 
 impl<R: Serialize> Ramp<R> {
-    /// Makes the result. `check` is "ok", or what is wrong with the tables.
-    pub(crate) fn new(request: R, ramp: Vec<Step>, load_seconds: f64, check: String) -> Ramp<R> {
+    /// Makes the result.
+    pub(crate) fn new(request: R, ramp: Vec<Step>, load_seconds: f64, checked: Checked) -> Ramp<R> {
         let knee_threads = knee(&ramp).map(|step| step.threads);
-        Ramp { version: env!("CARGO_PKG_VERSION"), request, ramp, knee_threads, load_seconds, check }
+        Ramp { version: env!("CARGO_PKG_VERSION"), request, ramp, knee_threads, load_seconds, checked }
     }
 
     /// Returns the JSON object.
@@ -138,7 +139,9 @@ impl<R: Serialize> Ramp<R> {
     /// Returns what follows the rows.
     pub(crate) fn end(&self) -> String {
         let knee = self.knee().map_or(String::new(), |knee| format!("{:<15} {knee}\n", "knee"));
-        format!("{knee}{:<15} {}\n", "check", self.check)
+        let mut checks = TableLines::default();
+        self.checked.add_to(&mut checks);
+        format!("{knee}{}", checks.text())
     }
 
     /// Returns where more threads stop to bring more, in a sentence.
@@ -168,7 +171,7 @@ fn knee(steps: &[Step]) -> Option<&Step> {
 mod tests {
     use super::*;
     use crate::figures::Level;
-    use crate::measurements::{CommittedTxn, Measurements, Window};
+    use crate::measurements::{DoneTxn, Measurements, Window};
     use crate::turn::Counted;
     use expect_test::expect;
     use std::time::{Duration, Instant};
@@ -181,7 +184,10 @@ mod tests {
         measurements.open_window(window);
         for _ in 0..transactions {
             let ended = start + Duration::from_millis(2);
-            measurements.record(0, CommittedTxn { began: start, ended, retries: 0, row_changes: 1 });
+            measurements.record(
+                0,
+                DoneTxn { began: start, ended, retries: 0, row_changes: 1, kind: None, committed: true },
+            );
         }
         let mut age = Level::default();
         age.add(3 << 20);
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn the_knee_is_where_more_threads_bring_no_more() {
         let ramp = vec![step(1, 100), step(2, 190), step(4, 196), step(8, 200), step(16, 150)];
-        let ramp = Ramp::new((), ramp, 1.0, "ok".to_owned());
+        let ramp = Ramp::new((), ramp, 1.0, Checked { check: "ok".to_owned(), consistency: None });
         assert_eq!(ramp.knee_threads, Some(2));
         expect![[r#"
             knee            2 threads reach 190 a second; the best are 8 with 200

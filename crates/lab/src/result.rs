@@ -1,7 +1,10 @@
 //! The result of a run: the JSON object for other programs, and the table for people.
 
+use crate::by_transaction::ByTransaction;
 use crate::driver::Measured;
 use crate::measurements::Totals;
+use crate::workload::Shape;
+use crate::workload::tpcc::Condition;
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -71,11 +74,9 @@ pub(crate) struct CheckpointAge {
 pub(crate) struct Request {
     pub(crate) workload: String,
     pub(crate) threads: u32,
-    pub(crate) tables: u32,
-    pub(crate) rows: u32,
-    /// Tables, rows and keys, for people.
-    #[serde(skip)]
-    pub(crate) shape: String,
+    /// Tables, rows and keys.
+    #[serde(flatten)]
+    pub(crate) shape: Shape,
     pub(crate) distribution: String,
     pub(crate) durability: String,
     /// In memory: no commit is durable, whatever `durability` says.
@@ -105,6 +106,8 @@ pub(crate) struct WorkDone {
     pub(crate) retries: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) row_changes: u64,
+    #[serde(flatten)]
+    pub(crate) by_transaction: ByTransaction,
 }
 
 impl WorkDone {
@@ -120,6 +123,7 @@ impl WorkDone {
             retries: totals.retries,
             errors: totals.errors.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
             row_changes: totals.row_changes,
+            by_transaction: ByTransaction::of(totals),
         }
     }
 
@@ -139,6 +143,12 @@ impl WorkDone {
             out.line("steadiness", steady);
         }
         out.line("latency", self.latency_us.show());
+        if let Some(tpmc) = self.by_transaction.tpmc {
+            out.line("tpmC", format!("{} new orders committed a minute", show_count(tpmc)));
+        }
+        for (name, one) in &self.by_transaction.all {
+            out.line(name, one.show());
+        }
         let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
         let changes = show_count(self.row_changes as f64);
         out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
@@ -171,7 +181,46 @@ pub(crate) struct RunResult {
     pub(crate) durable_device: bool,
     pub(crate) direct_io: bool,
     pub(crate) io_uring: bool,
+    #[serde(flatten)]
+    pub(crate) checked: Checked,
+}
+
+/// What the checks after a run have found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Checked {
+    /// "ok", or what is wrong with the database.
     pub(crate) check: String,
+    /// The conditions of the workload, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) consistency: Option<Vec<Condition>>,
+}
+
+impl Checked {
+    /// Returns what is wrong first; `None` if all is well.
+    pub(crate) fn fault(&self) -> Option<String> {
+        if self.check != "ok" {
+            return Some(self.check.clone());
+        }
+        broken(self.consistency.as_deref().unwrap_or_default())
+    }
+
+    /// Adds its lines to a table.
+    pub(crate) fn add_to(&self, out: &mut TableLines) {
+        out.line("check", self.check.clone());
+        if let Some(conditions) = &self.consistency {
+            let all = || format!("all {} conditions of clause 3.3.2 hold", conditions.len());
+            out.line("consistency", broken(conditions).unwrap_or_else(all));
+        }
+    }
+}
+
+/// Names all conditions that do not hold, each with its first violation; `None` if all hold.
+pub(crate) fn broken(conditions: &[Condition]) -> Option<String> {
+    let broken = conditions.iter().filter(|condition| !condition.ok);
+    let texts: Vec<String> = broken
+        .map(|one| format!("condition {}: {}", one.condition, one.found.as_deref().unwrap_or("broken")))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// What a run found out outside of the measured phase.
@@ -181,8 +230,8 @@ pub(crate) struct RunContext {
     pub(crate) load_seconds: f64,
     /// The directory is on a disk.
     pub(crate) durable_device: bool,
-    /// "ok", or what is wrong with the database.
-    pub(crate) check: String,
+    /// What the checks have found.
+    pub(crate) checked: Checked,
 }
 
 /// Returns a quotient with two places; `None` if the divisor is 0.
@@ -234,7 +283,7 @@ impl RunResult {
             durable_device: around.durable_device,
             direct_io: figures.direct_io,
             io_uring: figures.io_uring,
-            check: around.check,
+            checked: around.checked,
         }
     }
 
@@ -259,7 +308,7 @@ impl RunResult {
         self.work.add_to(&mut out);
         self.add_writes(&mut out);
         self.add_flow_control(&mut out);
-        out.line("check", self.check.clone());
+        self.checked.add_to(&mut out);
         out
     }
 
@@ -271,7 +320,7 @@ impl RunResult {
                 "{}, {} threads, {}, {}",
                 request.workload,
                 request.threads,
-                request.shape,
+                request.shape.text,
                 request.commits()
             ),
         );

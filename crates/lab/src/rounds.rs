@@ -179,7 +179,7 @@ pub(crate) fn order(contestants: usize, round: usize) -> impl Iterator<Item = us
 mod tests {
     use super::*;
     use crate::figures::Level;
-    use crate::measurements::{CommittedTxn, Measurements, Window};
+    use crate::measurements::{DoneTxn, Measurements, Window};
     use crate::turn::Counted;
     use expect_test::expect;
     use std::time::{Duration, Instant};
@@ -194,7 +194,10 @@ mod tests {
             for _ in 0..n {
                 let ended = start + Duration::from_millis(second * 1000 + 2);
                 let began = ended - Duration::from_millis(1);
-                measurements.record(0, CommittedTxn { began, ended, retries: 0, row_changes: 1 });
+                measurements.record(
+                    0,
+                    DoneTxn { began, ended, retries: 0, row_changes: 1, kind: None, committed: true },
+                );
             }
         }
         let counted = Counted { fsyncs: Some(50), checkpoint_age_limit: None };

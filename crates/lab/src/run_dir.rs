@@ -28,17 +28,16 @@ pub(crate) struct LoadMark {
     pub(crate) rows: u32,
     /// Bytes of a page.
     pub(crate) page_bytes: u32,
+    /// What the tables hold, if not so many rows in each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) contents: Option<String>,
 }
 
 impl LoadMark {
     fn describe(&self) -> String {
-        format!(
-            "{}, {} tables x {} rows, {} KiB pages",
-            self.workload,
-            self.tables,
-            self.rows,
-            self.page_bytes / 1024
-        )
+        let contents = self.contents.clone();
+        let contents = contents.unwrap_or_else(|| format!("{} tables x {} rows", self.tables, self.rows));
+        format!("{}, {contents}, {} KiB pages", self.workload, self.page_bytes / 1024)
     }
 }
 
@@ -226,7 +225,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn mark() -> LoadMark {
-        LoadMark { workload: "insert".into(), tables: 2, rows: 10, page_bytes: 8192 }
+        LoadMark { workload: "insert".into(), tables: 2, rows: 10, page_bytes: 8192, contents: None }
     }
 
     #[test]
@@ -287,6 +286,11 @@ mod tests {
             panic!("accepted another load")
         };
         assert!(text.contains("2 tables x 10 rows") && text.contains("2 tables x 11 rows"), "{text}");
+        let wanted = LoadMark { contents: Some("3 warehouses".into()), ..mark() };
+        let Err(Failure::Misuse(text)) = RunDir::named(&other, &wanted) else {
+            panic!("accepted another load")
+        };
+        assert!(text.contains("insert, 3 warehouses, 8 KiB pages"), "{text}");
         fs::write(other.join(MARK), "{").unwrap();
         assert!(matches!(RunDir::named(&other, &mark()), Err(Failure::Misuse(_))));
     }

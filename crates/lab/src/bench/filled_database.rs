@@ -5,6 +5,7 @@ use crate::driver::Pace;
 use crate::run_dir::RunDir;
 use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
+use crate::workload::tpcc::TpccSetup;
 use crate::workload::{self, Loader, TxnSettings, WorkloadKind, WorkloadParams};
 use millpond::{Db, Durability, Isolation, Options};
 use output::failure::{Failure, Outcome};
@@ -20,6 +21,7 @@ pub(super) fn uniform(tables: u32, rows: u32) -> WorkloadParams {
         distribution: Distribution::Uniform,
         seed: 1,
         begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
+        tpcc: TpccSetup::default(),
     }
 }
 

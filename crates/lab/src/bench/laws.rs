@@ -7,7 +7,8 @@ use crate::driver::drive;
 use crate::law::Capacities;
 use crate::progress::Progress;
 use crate::report::{LawsReport, machine_facts};
-use crate::result::{Request, RunContext, RunResult};
+use crate::result::{Checked, Request, RunContext, RunResult};
+use crate::workload::tpcc::TpccSetup;
 use crate::workload::{self, WorkloadKind};
 use clap::ValueEnum;
 use millpond::{InnodbLaw, Law, Options};
@@ -104,18 +105,24 @@ impl Laws {
         let measured = drive(db, workload.as_ref(), pace, &mut Progress::on_stderr())?;
         let durable_device = db.is_durable();
         database.check_and_close(&format!("the run under {name} law"))?;
-        let around = RunContext { load_seconds: 0.0, durable_device, check: "ok".to_owned() };
+        let around = RunContext {
+            load_seconds: 0.0,
+            durable_device,
+            checked: Checked { check: "ok".to_owned(), consistency: None },
+        };
         Ok(RunResult::new(self.request(name), &measured, around))
     }
 
     fn request(&self, law: String) -> Request {
-        let shape = WorkloadKind::WriteHeavy.shape(self.threads, (self.tables, self.rows, "uniform"));
+        let shape = WorkloadKind::WriteHeavy.shape(
+            self.threads,
+            (self.tables, self.rows, "uniform"),
+            TpccSetup::default(),
+        );
         Request {
             workload: WorkloadKind::WriteHeavy.name(),
             threads: self.threads,
-            tables: self.tables,
-            rows: self.rows,
-            shape: shape.text,
+            shape,
             distribution: "uniform".to_owned(),
             durability: "sync".to_owned(),
             ephemeral: false,

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::server_place::{Place, find_engine};
-use super::server_run::{ServerRun, unspoilt};
+use super::server_run::ServerRun;
 use crate::driver::Driven;
 use crate::progress::Progress;
 use crate::rounds::{Comparison, Known, Who, order};
@@ -61,7 +61,10 @@ pub(super) fn compare(run: &Run, url: &str) -> Outcome {
     if let Some(file) = &run.json {
         write_json(file, &comparison.json())?;
     }
-    unspoilt(&check)
+    if check == "ok" {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("the check after the run found damage: {check}")))
 }
 
 /// Finds all contestants: the run's own target and engine, then those of `--compare`.
@@ -171,9 +174,9 @@ impl AtWork<'_> {
         let workload = work.workload(None);
         // How many rows several turns have inserted is not known.
         let counted = work.fresh() && workload.has_an_end();
-        let check = work.check(&workload, counted, progress)?;
+        let checked = work.check(&workload, counted, progress)?;
         if self.check == "ok" {
-            self.check = check;
+            self.check = checked.fault().unwrap_or_else(|| "ok".to_owned());
         }
         Ok(())
     }

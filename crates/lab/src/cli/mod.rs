@@ -23,6 +23,7 @@ mod server_place;
 mod server_run;
 #[cfg(feature = "torture")]
 mod torture;
+mod tpcc_flags;
 
 use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
 use clap::{ArgAction, Parser, Subcommand};

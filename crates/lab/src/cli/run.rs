@@ -1,5 +1,6 @@
 //! `millpond run`: load, checkpoint, warm up, measure, check, show.
 
+use super::tpcc_flags::TpccFlags;
 use crate::arrivals::Burst;
 use crate::driver::{Measured, Pace, drive};
 use crate::durability::DurabilityFlag;
@@ -9,11 +10,12 @@ use crate::own_process;
 use crate::progress::Progress;
 use crate::ramp::{Ramp, Step, Taken, climb};
 use crate::report::{RampReport, RunReport, machine_facts};
-use crate::result::{Request, RunContext, RunResult};
+use crate::result::{Checked, Request, RunContext, RunResult, broken};
 use crate::run_dir::{DirContents, LoadMark, RunDir};
 use crate::turn::{Counted, Turn};
 use crate::whole::check_database;
 use crate::workload::distribution::Distribution;
+use crate::workload::tpcc::Condition;
 use crate::workload::{self, Loader, Shape, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -99,6 +101,8 @@ pub(crate) struct Run {
     pub(super) warmup: Duration,
     #[command(flatten)]
     pub(super) data: DataFlags,
+    #[command(flatten)]
+    pub(super) tpcc: TpccFlags,
     /// Buffer pool
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
     pool: u64,
@@ -201,20 +205,25 @@ struct Loaded {
     load_seconds: f64,
 }
 
-/// Checks a database, and closes it. Returns "ok", or what is wrong.
-fn close(db: &Db, progress: &mut Progress) -> Outcome<String> {
+/// Checks a database, and closes it. Returns what is wrong.
+fn close(db: &Db, workload: &dyn Workload, progress: &mut Progress) -> Outcome<Checked> {
     progress.show("check");
-    let check = check_database(db)?;
+    let checked = Checked { check: check_database(db)?, consistency: workload.conditions(db)? };
     progress.finish();
     db.close()?;
-    Ok(check)
+    Ok(checked)
 }
 
-fn undamaged(check: &str) -> Outcome {
-    if check == "ok" {
-        return Ok(());
-    }
-    Err(Failure::failed(format!("the check after the run found damage: {check}")))
+pub(super) fn undamaged(checked: &Checked) -> Outcome {
+    checked.fault().map_or(Ok(()), |fault| {
+        Err(Failure::failed(format!("the check after the run found damage: {fault}")))
+    })
+}
+
+/// Refuses a load whose tables do not meet the workload's conditions.
+pub(super) fn sound(conditions: Option<&[Condition]>) -> Outcome {
+    broken(conditions.unwrap_or_default())
+        .map_or(Ok(()), |why| Err(Failure::failed(format!("the load is not what it must be: {why}"))))
 }
 
 impl Run {
@@ -223,6 +232,7 @@ impl Run {
             check_writable(file)?;
         }
         let options = self.options().law(self.law.law()?);
+        self.tpcc.check(self.workload, false)?;
         self.check_length(workload::build(self.workload, self.params()).has_an_end())?;
         let report_dir = match &self.report {
             Some(dir) => Some(report::claim(dir, self.db.as_deref())?),
@@ -254,12 +264,7 @@ impl Run {
 
     /// Opens the database, and loads the tables if they are not there.
     fn loaded(&self, options: &Options, progress: &mut Progress) -> Outcome<Loaded> {
-        let mark = LoadMark {
-            workload: self.workload.name(),
-            tables: self.data.tables,
-            rows: self.data.rows,
-            page_bytes: self.page,
-        };
+        let mark = self.mark();
         let (mut run_dir, found) = match &self.db {
             _ if self.ephemeral => (None, DirContents::Empty),
             Some(dir) => {
@@ -284,14 +289,29 @@ impl Run {
         Ok(Loaded { db, run_dir, params, load_seconds })
     }
 
+    /// Returns what the directory says of the load of this run.
+    fn mark(&self) -> LoadMark {
+        let contents = self.contents();
+        let (tables, rows) = match contents {
+            Some(_) => (self.shape().tables, self.shape().rows),
+            None => (self.data.tables, self.data.rows),
+        };
+        LoadMark { workload: self.workload.name(), tables, rows, page_bytes: self.page, contents }
+    }
+
+    /// Returns what the tables hold, where that is not so many rows in each.
+    pub(super) fn contents(&self) -> Option<String> {
+        (self.workload == WorkloadKind::Tpcc).then(|| self.tpcc.setup().load())
+    }
+
     /// Measures once, and shows the result.
     fn measure(&self, loaded: &Loaded, report_dir: Option<ReportDir>, progress: &mut Progress) -> Outcome {
         let Loaded { db, params, load_seconds, .. } = loaded;
         let durable_device = db.is_durable();
         let workload = workload::build(self.workload, *params);
         let measured = drive(db, workload.as_ref(), self.pace(workload.has_an_end()), progress)?;
-        let check = close(db, progress)?;
-        let around = RunContext { load_seconds: *load_seconds, durable_device, check: check.clone() };
+        let checked = close(db, workload.as_ref(), progress)?;
+        let around = RunContext { load_seconds: *load_seconds, durable_device, checked: checked.clone() };
         let result = RunResult::new(self.request(), &measured, around);
         print(&result.table());
         if let Some(file) = &self.json {
@@ -302,7 +322,7 @@ impl Run {
             let report = RunReport { measured: &measured, result: &result, origin };
             show_report(dir, &report.files())?;
         }
-        undamaged(&check)
+        undamaged(&checked)
     }
 
     /// Measures with more and more threads, and shows a row for each.
@@ -319,8 +339,9 @@ impl Run {
             };
             Ok(Taken { step: Step::new(threads, Turn::new(&totals, &age, counted)), began, samples })
         })?;
-        let check = close(db, progress)?;
-        let ramp = Ramp::new(self.request(), climb.steps.clone(), loaded.load_seconds, check.clone());
+        let workload = workload::build(self.workload, loaded.params);
+        let checked = close(db, workload.as_ref(), progress)?;
+        let ramp = Ramp::new(self.request(), climb.steps.clone(), loaded.load_seconds, checked.clone());
         print(&ramp.end());
         if let Some(file) = &self.json {
             write_json(file, &ramp.json())?;
@@ -329,14 +350,14 @@ impl Run {
             let request = self.request();
             let report = RampReport {
                 climb: &climb,
-                lead: format!("{} on {}, {}.", request.workload, request.shape, request.commits()),
+                lead: format!("{} on {}, {}.", request.workload, request.shape.text, request.commits()),
                 knee: ramp.knee().unwrap_or_default(),
-                check: &check,
+                fault: checked.fault(),
                 origin: self.origin(loaded),
             };
             show_report(dir, &report.files())?;
         }
-        undamaged(&check)
+        undamaged(&checked)
     }
 
     /// Returns how a report of a run on a database was made.
@@ -354,7 +375,7 @@ impl Run {
         let loader = Loader { db, threads: load_threads(), rows_loaded: &rows_loaded };
         show_load(progress, &rows_loaded, || workload.load(&loader))?;
         db.checkpoint()?;
-        Ok(())
+        sound(workload.conditions(db)?.as_deref())
     }
 
     /// Returns the isolation level of a database in this process.
@@ -369,6 +390,7 @@ impl Run {
             distribution: self.data.distribution,
             seed: self.data.seed,
             begin: TxnSettings { durability: self.durability.durability(), isolation: self.level() },
+            tpcc: self.tpcc.setup(),
         }
     }
 
@@ -456,17 +478,15 @@ impl Run {
         self.workload.shape(
             self.clients.threads,
             (self.data.tables, self.data.rows, &flag_name(&self.data.distribution)),
+            self.tpcc.setup(),
         )
     }
 
     fn request(&self) -> Request {
-        let shape = self.shape();
         Request {
             workload: self.workload.name(),
             threads: self.clients.most_threads(),
-            tables: shape.tables,
-            rows: shape.rows,
-            shape: shape.text,
+            shape: self.shape(),
             distribution: flag_name(&self.data.distribution),
             durability: flag_name(&self.durability),
             ephemeral: self.ephemeral,

@@ -1,14 +1,14 @@
 //! `millpond run --target`: the workloads over SQL, on any engine of a server.
 
 use super::compare_on_servers::compare;
-use super::run::{Run, show_report};
+use super::run::{Run, show_report, undamaged};
 use super::server_place::{Place, find_engine};
-use super::server_run::{ServerRun, unspoilt};
+use super::server_run::ServerRun;
 use crate::driver::Driven;
 use crate::progress::Progress;
 use crate::ramp::{Climb, Ramp, Step, Taken, climb};
 use crate::report::{RampReport, ServerRunReport, of_this_machine};
-use crate::result::rounded;
+use crate::result::{Checked, rounded};
 use crate::server::{Around, ServerObserver, ServerResult, build, default_schema};
 use crate::turn::Turn;
 use client::Access;
@@ -22,6 +22,7 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if let Some(file) = &run.json {
         check_writable(file)?;
     }
+    run.tpcc.check(run.workload, true)?;
     run.check_length(build(run.workload, run.params(), None, None).has_an_end())?;
     if run.data.rows > i32::MAX as u32 {
         return Err(Failure::misuse(format!("--rows may be at most {} over SQL", i32::MAX)));
@@ -47,7 +48,7 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     if let Some(dir) = report_dir {
         show_report(dir, &done.report)?;
     }
-    unspoilt(&done.check)
+    undamaged(&done.checked)
 }
 
 /// What a run shows at its end.
@@ -56,8 +57,7 @@ struct Shown {
     json: String,
     /// The files of the report; none unless requested.
     report: Vec<(String, String)>,
-    /// "ok", or what is wrong with the tables.
-    check: String,
+    checked: Checked,
 }
 
 impl ServerRun<'_> {
@@ -71,23 +71,24 @@ impl ServerRun<'_> {
         let request = self.request(&observer.about().version);
         if !self.run.clients.ramp.is_empty() {
             let climb = self.climb(&mut observer, &mut progress)?;
-            let check = self.check(&workload, fresh, &mut progress)?;
+            let checked = self.check(&workload, fresh, &mut progress)?;
             let lead = request.lead(" at most");
-            let ramp = Ramp::new(request, climb.steps.clone(), load_seconds, check.clone());
+            let ramp = Ramp::new(request, climb.steps.clone(), load_seconds, checked.clone());
             let knee = ramp.knee().unwrap_or_default();
+            let fault = checked.fault();
             let report =
-                self.report(|origin| RampReport { climb: &climb, lead, knee, check: &check, origin }.files());
-            return Ok(Shown { text: ramp.end(), json: ramp.json(), report, check });
+                self.report(|origin| RampReport { climb: &climb, lead, knee, fault, origin }.files());
+            return Ok(Shown { text: ramp.end(), json: ramp.json(), report, checked });
         }
         let workload = if fresh { workload } else { self.workload(Some(observer.statements())) };
         let threads = self.run.clients.threads;
         let driven = self.drive(&workload, threads, &mut observer, &mut progress)?;
-        let check = self.check(&workload, fresh, &mut progress)?;
-        let around = Around { load_seconds, check: check.clone() };
+        let checked = self.check(&workload, fresh, &mut progress)?;
+        let around = Around { load_seconds, checked: checked.clone() };
         let result = ServerResult::new(request, &driven, &observer, around);
         let report =
             self.report(|origin| ServerRunReport { driven: &driven, result: &result, origin }.files());
-        Ok(Shown { text: result.table(), json: result.json(), report, check })
+        Ok(Shown { text: result.table(), json: result.json(), report, checked })
     }
 
     /// Runs the workload with more and more threads.

@@ -24,6 +24,7 @@ impl Place {
             load: load_name(run.workload),
             tables: run.shape().tables,
             rows: run.shape().rows,
+            contents: run.contents(),
             engine: engine.to_lowercase(),
         };
         let (schema, contents) = Schema::take(access, name, &load, run.keep)?;

@@ -1,22 +1,19 @@
 //! A run on a server: load, drive, check. `run_on_server` does it once, `compare_on_servers` in
 //! turns.
 
-use super::run::{Run, flag_name, load_threads, show_load};
+use super::run::{Run, flag_name, load_threads, show_load, sound};
 use super::server_place::Place;
 use crate::driver::{Driven, Pace, drive_sessions};
 use crate::progress::Progress;
+use crate::result::Checked;
 use crate::server::{Contents, Filled, ServerObserver, ServerRequest, ServerWorkload, build, check};
-use output::failure::{Failure, Outcome};
+use output::failure::Outcome;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// Fails unless a check says "ok".
-pub(super) fn unspoilt(check: &str) -> Outcome {
-    if check == "ok" {
-        return Ok(());
-    }
-    Err(Failure::failed(format!("the check after the run found: {check}")))
-}
+/// Of the workload's conditions so many are asked for after the load; the others are long queries,
+/// and are asked for after the run.
+const OF_LOAD: usize = 4;
 
 /// A run in its place.
 pub(super) struct ServerRun<'a> {
@@ -45,18 +42,19 @@ impl ServerRun<'_> {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Checks the tables. Returns "ok", or what is wrong.
+    /// Checks the tables.
     pub(super) fn check(
         &self,
         workload: &ServerWorkload,
         fresh: bool,
         progress: &mut Progress,
-    ) -> Outcome<String> {
+    ) -> Outcome<Checked> {
         progress.show("check");
-        let tables = workload.tables(self.run.clients.threads, fresh);
-        let check = check(&self.place.access, &self.place.schema, &tables);
+        let Place { access, schema, .. } = self.place;
+        let check = check(access, schema, &workload.tables(self.run.clients.threads, fresh))?;
+        let consistency = workload.conditions(access, schema, usize::MAX)?;
         progress.finish();
-        check
+        Ok(Checked { check, consistency })
     }
 
     /// Returns the workload; on tables that other runs have used, at which the server had run so
@@ -78,6 +76,7 @@ impl ServerRun<'_> {
             rows_loaded: &rows_loaded,
         };
         show_load(progress, &rows_loaded, || workload.load(&filled))?;
+        sound(workload.conditions(&self.place.access, &self.place.schema, OF_LOAD)?.as_deref())?;
         self.place.schema.load_finished()
     }
 
@@ -95,7 +94,6 @@ impl ServerRun<'_> {
     }
 
     pub(super) fn request(&self, server: &str) -> ServerRequest {
-        let shape = self.run.shape();
         ServerRequest {
             target: self.place.access.name().to_owned(),
             server: server.to_owned(),
@@ -103,9 +101,7 @@ impl ServerRun<'_> {
             schema: self.place.schema.name().to_owned(),
             workload: self.run.workload.name(),
             threads: self.run.clients.most_threads(),
-            tables: shape.tables,
-            rows: shape.rows,
-            shape: shape.text,
+            shape: self.run.shape(),
             distribution: flag_name(&self.run.data.distribution),
             isolation: self.run.isolation.map(|level| level.name().to_owned()),
             rate: self.run.clients.rate,

@@ -9,6 +9,7 @@
 
 use crate::workload::distribution::Distribution;
 use crate::workload::row::{C, C_BYTES, PAD_BYTES, Pad, Row, digits, number_in, put_number};
+use crate::workload::tpcc::TpccSetup;
 use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
 use millpond::{Db, Durability, Isolation};
@@ -69,6 +70,7 @@ impl Plan {
             distribution: Distribution::Uniform,
             seed: self.seed,
             begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
+            tpcc: TpccSetup::default(),
         };
         let loader = Loader { db, threads: 2, rows_loaded: &AtomicU64::new(0) };
         loader.fill(&params, |table| move |id| self.loaded(table, id))

@@ -18,8 +18,8 @@ pub(crate) struct RampReport<'a> {
     pub(crate) lead: String,
     /// The knee, in a sentence.
     pub(crate) knee: String,
-    /// "ok", or what is wrong with the tables.
-    pub(crate) check: &'a str,
+    /// What is wrong with the tables, if anything is.
+    pub(crate) fault: Option<String>,
     /// How the report was made.
     pub(crate) origin: Origin,
 }
@@ -32,8 +32,8 @@ impl RampReport<'_> {
         files.push(("samples.json".to_owned(), self.climb.samples.json()));
         files.push(("samples.csv".to_owned(), self.climb.samples.csv()));
         let mut page = Page::new("A ramp of threads", &self.lead);
-        if self.check != "ok" {
-            page.warning(&format!("The check after the run found: {}", self.check));
+        if let Some(fault) = &self.fault {
+            page.warning(&format!("The check after the run found: {fault}"));
         }
         page.section("Steps");
         page.table(&Table {

@@ -48,12 +48,12 @@ impl RunReport<'_> {
             "{} threads for {:.0} s on {}, {}.",
             request.threads,
             result.work.seconds,
-            request.shape,
+            request.shape.text,
             request.commits()
         );
         let mut page = Page::new(&format!("Millpond, {}", request.workload), &lead);
-        if result.check != "ok" {
-            page.warning(&format!("The check after the run found damage: {}", result.check));
+        if let Some(fault) = result.checked.fault() {
+            page.warning(&format!("The check after the run found damage: {fault}"));
         }
         if request.ephemeral {
             page.warning("The database was in the process's own memory: nothing was durable, and it ended with the run.");

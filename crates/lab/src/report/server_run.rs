@@ -31,8 +31,8 @@ impl ServerRunReport<'_> {
         files.push(("samples.json".to_owned(), self.driven.samples.json()));
         files.push(("samples.csv".to_owned(), self.driven.samples.csv()));
         let mut page = Page::new(&self.result.title(), &self.result.lead());
-        if self.result.check() != "ok" {
-            page.warning(&format!("The check after the run found: {}", self.result.check()));
+        if let Some(fault) = self.result.fault() {
+            page.warning(&format!("The check after the run found: {fault}"));
         }
         page.headlines(&self.headlines());
         page.section("Over time");

@@ -4,11 +4,12 @@ use super::markup::assert_whole;
 use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
-use crate::measurements::{CommittedTxn, Measurements, Window};
+use crate::measurements::{DoneTxn, Measurements, Window};
 use crate::ramp::{Climb, Step};
-use crate::result::{Request, RunContext, RunResult};
+use crate::result::{Checked, Request, RunContext, RunResult};
 use crate::scratch::Scratch;
 use crate::turn::{Counted, Turn};
+use crate::workload::Shape;
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use output::report::PAGE;
 use output::report::page::Origin;
@@ -32,7 +33,10 @@ fn measured(seconds: u64, tps: u64) -> Measured {
             for n in 0..commits {
                 let ended = start + Duration::from_micros((second - 1) * 1_000_000 + n * 1_000_000 / commits);
                 let began = ended.checked_sub(Duration::from_micros(800 + (n * n) % 5000)).unwrap_or(ended);
-                measurements.record(0, CommittedTxn { began, ended, retries: 0, row_changes: 40 });
+                measurements.record(
+                    0,
+                    DoneTxn { began, ended, retries: 0, row_changes: 40, kind: None, committed: true },
+                );
             }
             engine.add(M::RedoBytesWritten, commits * 9000);
             engine.add(M::RedoPadBytes, commits * 400);
@@ -75,9 +79,12 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
     let request = Request {
         workload: workload.into(),
         threads: 16,
-        tables: 4,
-        rows: 20_000,
-        shape: "4 tables x 20 000 rows, uniform keys".into(),
+        shape: Shape {
+            tables: 4,
+            rows: 20_000,
+            tpcc: None,
+            text: "4 tables x 20 000 rows, uniform keys".into(),
+        },
         distribution: "uniform".into(),
         durability: "sync".into(),
         ephemeral: false,
@@ -87,7 +94,11 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
         law: "millpond".into(),
         rate: None,
     };
-    let around = RunContext { load_seconds: 1.0, durable_device, check: "ok".into() };
+    let around = RunContext {
+        load_seconds: 1.0,
+        durable_device,
+        checked: Checked { check: "ok".into(), consistency: None },
+    };
     let result = RunResult::new(request, measured, around);
     RunReport {
         measured,
@@ -240,7 +251,7 @@ fn a_ramp_shows_its_steps_from_left_to_right() {
     }
     let origin = Origin { command: String::new(), parameters: Vec::new(), machine: Vec::new() };
     let (lead, knee) = ("write-heavy.".to_owned(), "2 threads reach 80 a second".to_owned());
-    let files = RampReport { climb: &climb, lead, knee, check: "ok", origin }.files();
+    let files = RampReport { climb: &climb, lead, knee, fault: None, origin }.files();
     for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
         assert_whole(name, text);
         assert_claimed(name);

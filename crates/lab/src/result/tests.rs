@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::figures::{Figures, Level};
-use crate::measurements::{CommittedTxn, Measurements, Window};
+use crate::measurements::{DoneTxn, Measurements, Window};
 use expect_test::{expect, expect_file};
 use output::samples::Samples;
 use std::time::{Duration, Instant};
@@ -15,7 +15,17 @@ fn sample() -> RunResult {
     for n in 0..100u64 {
         let began = start + Duration::from_millis(20 * n);
         let ended = began + Duration::from_micros(1000 + n);
-        measurements.record(0, CommittedTxn { began, ended, retries: u64::from(n == 7), row_changes: 40 });
+        measurements.record(
+            0,
+            DoneTxn {
+                began,
+                ended,
+                retries: u64::from(n == 7),
+                row_changes: 40,
+                kind: None,
+                committed: true,
+            },
+        );
     }
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
     let figures = Figures {
@@ -47,9 +57,12 @@ fn sample() -> RunResult {
     let request = Request {
         workload: "write-heavy".into(),
         threads: 16,
-        tables: 10,
-        rows: 100_000,
-        shape: "10 tables x 100 000 rows, uniform keys".into(),
+        shape: Shape {
+            tables: 10,
+            rows: 100_000,
+            tpcc: None,
+            text: "10 tables x 100 000 rows, uniform keys".into(),
+        },
         distribution: "uniform".into(),
         durability: "sync".into(),
         ephemeral: false,
@@ -59,7 +72,11 @@ fn sample() -> RunResult {
         law: "millpond".into(),
         rate: None,
     };
-    let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
+    let around = RunContext {
+        load_seconds: 4.25,
+        durable_device: true,
+        checked: Checked { check: "ok".into(), consistency: None },
+    };
     let samples = Samples::new();
     RunResult::new(
         request,

@@ -2,7 +2,7 @@
 
 use super::worker::{RunWorker, failed};
 use super::{schema::Schema, sysbench};
-use crate::workload::WorkloadParams;
+use crate::workload::{AttemptError, WorkloadParams};
 use client::Access;
 use output::failure::{Failure, Outcome};
 use output::stop;
@@ -35,20 +35,33 @@ impl Filled<'_> {
 
     /// Makes and fills sysbench's tables, each by one thread.
     pub(super) fn sysbench(&self, params: &WorkloadParams) -> Outcome {
+        self.each(params.tables, |worker, number, go_on| {
+            sysbench::fill(worker, number, params, &self.engine_clause(), go_on)
+        })
+    }
+
+    /// Calls `fill` for each part of the load, from 1, on several connections, until one fails or
+    /// the user asks to stop. It is told the part, and a function that it calls with the number of
+    /// new rows; if that returns false, the load shall stop.
+    pub(super) fn each(
+        &self,
+        parts: u32,
+        fill: impl Fn(&mut RunWorker, u32, &dyn Fn(u32) -> bool) -> Result<(), AttemptError> + Sync,
+    ) -> Outcome {
         let next = AtomicU32::new(1);
         let over = AtomicBool::new(false);
         let thread = || -> Outcome {
             let mut worker = self.worker()?;
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number > params.tables || over.load(Ordering::Relaxed) {
+                if number > parts || over.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 let go_on = |rows: u32| {
                     self.rows_loaded.fetch_add(rows.into(), Ordering::Relaxed);
                     !over.load(Ordering::Relaxed) && !stop::asked()
                 };
-                sysbench::fill(&mut worker, number, params, &self.engine_clause(), go_on)?;
+                fill(&mut worker, number, &go_on)?;
                 stop::check()?;
             }
         };
@@ -60,7 +73,7 @@ impl Filled<'_> {
                 }
                 done
             };
-            let threads: Vec<_> = (0..self.threads.min(params.tables)).map(|_| scope.spawn(work)).collect();
+            let threads: Vec<_> = (0..self.threads.min(parts)).map(|_| scope.spawn(work)).collect();
             let panicked = |_| Err(Failure::failed("a thread of the load panicked"));
             let ends = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
             // Joins every thread before it returns the first failure.

@@ -2,7 +2,7 @@
 //!
 //! `schema` is where a run works and what it may delete there, `load` fills it, `sysbench` has the
 //! tables and statements of the OLTP family, `napkin`, `insert`, `bulk_load` and `schema_reload`
-//! those of the other workloads. `workloads` lists them. `observer` reads the server's figures,
+//! those of the other workloads; `tpcc` has its own load, statements and conditions. `workloads` lists them. `observer` reads the server's figures,
 //! `figures` says what they were between two readings, `result` shows all, `check` asks at the end
 //! whether the tables are whole. `worker` is a connection whose errors are those of the driver.
 
@@ -17,6 +17,7 @@ mod result;
 mod schema;
 mod schema_reload;
 mod sysbench;
+mod tpcc;
 mod worker;
 mod workloads;
 

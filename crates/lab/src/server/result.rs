@@ -5,7 +5,8 @@ use super::figures::{Binlog, Fsyncs, Pages, ServerFigures, Waits};
 use super::observer::ServerObserver;
 use crate::driver::Driven;
 use crate::figures::Level;
-use crate::result::{TableLines, WorkDone, parts, ratio, to_json};
+use crate::result::{Checked, TableLines, WorkDone, parts, ratio, to_json};
+use crate::workload::Shape;
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
 
@@ -18,11 +19,9 @@ pub(crate) struct ServerRequest {
     pub(crate) schema: String,
     pub(crate) workload: String,
     pub(crate) threads: u32,
-    pub(crate) tables: u32,
-    pub(crate) rows: u32,
-    /// Tables, rows and keys, for people.
-    #[serde(skip)]
-    pub(crate) shape: String,
+    /// Tables, rows and keys.
+    #[serde(flatten)]
+    pub(crate) shape: Shape,
     pub(crate) distribution: String,
     /// `None` is the server's own level.
     pub(crate) isolation: Option<String>,
@@ -34,7 +33,7 @@ impl ServerRequest {
     pub(crate) fn lead(&self, length: &str) -> String {
         format!(
             "{} threads{length} on {}, engine {} of {} ({}).",
-            self.threads, self.shape, self.engine, self.target, self.server
+            self.threads, self.shape.text, self.engine, self.target, self.server
         )
     }
 }
@@ -44,8 +43,9 @@ impl ServerRequest {
 pub(crate) struct Around {
     /// How long the load took; 0 if a finished load was reused.
     pub(crate) load_seconds: f64,
-    /// "ok", or what is wrong with the tables.
-    pub(crate) check: String,
+    /// What the checks have found.
+    #[serde(flatten)]
+    pub(crate) checked: Checked,
 }
 
 /// Redo that was written.
@@ -134,9 +134,9 @@ impl ServerResult {
         &self.work
     }
 
-    /// Returns "ok", or what is wrong with the tables.
-    pub(crate) fn check(&self) -> &str {
-        &self.around.check
+    /// Returns what is wrong with the tables, if anything is.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.around.checked.fault()
     }
 
     /// Returns how many commits shared a sync, and how many syncs there were, if that is known.
@@ -171,14 +171,14 @@ impl ServerResult {
         self.work.add_to(&mut out);
         self.add_writes(&mut out);
         self.add_waits(&mut out);
-        out.line("check", self.around.check.clone());
+        self.around.checked.add_to(&mut out);
         out
     }
 
     fn add_setup(&self, out: &mut TableLines) {
         let request = &self.request;
         out.line("target", format!("{}   {}   engine {}", request.target, request.server, request.engine));
-        let workload = format!("{}, {} threads, {}", request.workload, request.threads, request.shape);
+        let workload = format!("{}, {} threads, {}", request.workload, request.threads, request.shape.text);
         out.line("workload", workload);
         let load = match self.around.load_seconds {
             0.0 => String::new(),

@@ -26,6 +26,9 @@ pub(crate) struct ServerLoad {
     pub(crate) tables: u32,
     /// Rows in each.
     pub(crate) rows: u32,
+    /// What the tables hold, if not so many rows in each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) contents: Option<String>,
     /// The engine, in lower case; empty is the server's default.
     pub(crate) engine: String,
 }
@@ -33,7 +36,9 @@ pub(crate) struct ServerLoad {
 impl ServerLoad {
     fn describe(&self) -> String {
         let engine = if self.engine.is_empty() { "the server's default engine" } else { &self.engine };
-        format!("{}, {} tables x {} rows, {engine}", self.load, self.tables, self.rows)
+        let contents = self.contents.clone();
+        let contents = contents.unwrap_or_else(|| format!("{} tables x {} rows", self.tables, self.rows));
+        format!("{}, {contents}, {engine}", self.load)
     }
 }
 

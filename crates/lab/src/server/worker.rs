@@ -100,6 +100,16 @@ impl RunWorker {
         self.judged(done)
     }
 
+    /// Runs a prepared statement that returns rows, and returns them.
+    pub(super) fn select(
+        &mut self,
+        statement: &Prepared,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, AttemptError> {
+        let done = self.worker.select(statement, params);
+        self.judged(done)
+    }
+
     fn judged<T>(&mut self, done: Result<T, Trouble>) -> Result<T, AttemptError> {
         self.failed |= done.is_err();
         done.map_err(judge)

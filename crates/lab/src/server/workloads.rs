@@ -4,10 +4,16 @@ use super::bulk_load::BulkLoadSession;
 use super::insert::InsertSession;
 use super::load::{Filled, engine_clause};
 use super::napkin::{self, NapkinSession};
+use super::schema::Schema;
 use super::schema_reload::{self, SchemaSession};
 use super::sysbench::{self, SqlStatements};
+use super::tpcc;
 use super::worker::RunWorker;
 use crate::workload::oltp::OltpSession;
+use crate::workload::tpcc::Condition;
+use crate::workload::tpcc::field::Moment;
+use crate::workload::tpcc::population::Population;
+use crate::workload::tpcc::session::TpccSession;
 use crate::workload::{INSERTS_PER_THREAD, SCHEMA_TABLES, Session, WorkloadKind, WorkloadParams, mix};
 use client::Access;
 use output::failure::Outcome;
@@ -41,7 +47,11 @@ pub(crate) fn build(
 
 /// Returns the schema in which a workload works, if the user names none.
 pub(crate) fn default_schema(kind: WorkloadKind) -> &'static str {
-    if kind == WorkloadKind::Napkin { "napkin" } else { "sbtest" }
+    match kind {
+        WorkloadKind::Napkin => "napkin",
+        WorkloadKind::Tpcc => "tpcc",
+        _ => "sbtest",
+    }
 }
 
 /// Returns the name of a workload's load. Those that leave the ids of their tables as they were
@@ -60,6 +70,10 @@ impl ServerWorkload {
             WorkloadKind::Napkin => napkin::load(filled),
             WorkloadKind::SchemaReload => schema_reload::load(filled),
             WorkloadKind::BulkLoad => Ok(()),
+            WorkloadKind::Tpcc => {
+                let WorkloadParams { tpcc: setup, seed, .. } = self.params;
+                tpcc::load(filled, setup, Population::new(setup.scale, seed, Moment::now()))
+            }
             _ => filled.sysbench(&self.params),
         }
     }
@@ -79,8 +93,26 @@ impl ServerWorkload {
             (None, WorkloadKind::BulkLoad) => {
                 Box::new(BulkLoadSession::new(worker, self.params, engine_clause, taken))
             }
+            (None, WorkloadKind::Tpcc) => {
+                let statements = tpcc::SqlStatements::new(worker);
+                Box::new(TpccSession::new(self.params.tpcc, self.params.seed, thread, statements))
+            }
             (None, _) => Box::new(InsertSession::new(worker, self.params, thread)),
         })
+    }
+
+    /// Says whether the tables meet the first `count` of the workload's own conditions; `None` if it
+    /// has none.
+    pub(crate) fn conditions(
+        &self,
+        access: &Access,
+        schema: &Schema,
+        count: usize,
+    ) -> Outcome<Option<Vec<Condition>>> {
+        match self.kind {
+            WorkloadKind::Tpcc => tpcc::check(access, schema, self.params.tpcc.scale, count).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Returns whether the workload ends by itself, not by the clock.
@@ -103,6 +135,8 @@ impl ServerWorkload {
             WorkloadKind::SchemaReload => {
                 (0..SCHEMA_TABLES).map(|number| (schema_reload::table(number), Some(0))).collect()
             }
+            // The conditions say more about them.
+            WorkloadKind::Tpcc => tpcc::NAMES.iter().map(|table| ((*table).to_owned(), None)).collect(),
             // How many rows it inserts is not known beforehand.
             WorkloadKind::Insert => sysbench(None),
             _ => sysbench(Some(rows)),

@@ -2,8 +2,10 @@
 //! session that attempts one transaction after the other.
 
 use super::sysbench_tables::Loader;
+use super::tpcc::Condition;
 use millpond::Db;
 use output::failure::{Failure, Outcome};
+use std::time::Duration;
 
 /// The kinds of errors after which a transaction may be tried again.
 pub(crate) const DEADLOCK: &str = "deadlock";
@@ -71,13 +73,31 @@ pub(crate) trait Workload: Sync {
     fn has_an_end(&self) -> bool {
         false
     }
+    /// Says whether the tables meet the workload's own conditions, between transactions; `None` if
+    /// it has none.
+    fn conditions(&self, _db: &Db) -> Outcome<Option<Vec<Condition>>> {
+        Ok(None)
+    }
 }
 
 /// One thread of a workload.
 pub(crate) trait Session: Send {
     /// Chooses the next transaction. Returns false if no work is left.
     fn draw(&mut self) -> bool;
+    /// Returns how long a user would wait before the chosen transaction.
+    fn pause(&mut self) -> Duration {
+        Duration::ZERO
+    }
     /// Runs the chosen transaction from begin to commit and returns how many table rows it changed.
     /// A second call runs the same transaction again, after a retryable error.
     fn attempt(&mut self) -> Result<u64, AttemptError>;
+    /// Returns the name of the chosen transaction, if the workload has several.
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+    /// Returns whether the last attempt has committed. One that has rolled back, as it had to, is
+    /// done too.
+    fn has_committed(&self) -> bool {
+        true
+    }
 }

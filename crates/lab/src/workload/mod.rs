@@ -14,9 +14,12 @@ mod params;
 pub(crate) mod row;
 mod schema_reload;
 mod sysbench_tables;
+pub(crate) mod tpcc;
 
 use clap::ValueEnum;
 use output::units::show_count;
+use serde::Serialize;
+use tpcc::{TpccSetup, TpccShape};
 
 pub(crate) use family::{AttemptError, Session, Workload};
 pub(crate) use params::{TxnSettings, WorkloadParams};
@@ -56,6 +59,8 @@ pub(crate) enum WorkloadKind {
     BulkLoad,
     /// 100 tables dropped and created again, then the end
     SchemaReload,
+    /// TPC-C's five transactions on --warehouses
+    Tpcc,
 }
 
 impl WorkloadKind {
@@ -66,39 +71,47 @@ impl WorkloadKind {
 
     /// Returns what a run works on: `asked` is how many tables, rows of each, and how they are
     /// chosen, which the workloads with an end of their own do not all heed.
-    pub(crate) fn shape(self, threads: u32, asked: (u32, u32, &str)) -> Shape {
+    pub(crate) fn shape(self, threads: u32, asked: (u32, u32, &str), setup: TpccSetup) -> Shape {
         let (tables, rows, distribution) = asked;
         match self {
+            WorkloadKind::Tpcc => {
+                Shape { tables: tpcc::TABLES, rows: 0, tpcc: Some(setup.into()), text: setup.show() }
+            }
             WorkloadKind::Napkin => {
                 let (each, rows) = (napkin::INSERTS_PER_THREAD, napkin::INSERTS_PER_THREAD * threads);
                 let text = format!("1 table, {} rows inserted by each thread", show_count(f64::from(each)));
-                Shape { tables: 1, rows, text }
+                Shape { tables: 1, rows, tpcc: None, text }
             }
             WorkloadKind::SchemaReload => {
                 let tables = schema_reload::TABLES;
-                Shape { tables, rows: 0, text: format!("{tables} tables without rows") }
+                Shape { tables, rows: 0, tpcc: None, text: format!("{tables} tables without rows") }
             }
             WorkloadKind::BulkLoad => {
                 let text = format!("{tables} tables x {} rows", show_count(f64::from(rows)));
-                Shape { tables, rows, text }
+                Shape { tables, rows, tpcc: None, text }
             }
             _ => {
                 let rows_of_each = show_count(f64::from(rows));
                 let text = format!("{tables} tables x {rows_of_each} rows, {distribution} keys");
-                Shape { tables, rows, text }
+                Shape { tables, rows, tpcc: None, text }
             }
         }
     }
 }
 
 /// What a run works on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Shape {
     /// How many tables.
     pub(crate) tables: u32,
-    /// Rows of each; those that the run inserts, where it begins with none.
+    /// Rows of each; those that the run inserts, where it begins with none. 0 if each table has
+    /// another number of rows.
     pub(crate) rows: u32,
-    /// Both, for people.
+    /// What `tpcc` works on.
+    #[serde(flatten)]
+    pub(crate) tpcc: Option<TpccShape>,
+    /// All of it, for people.
+    #[serde(skip)]
     pub(crate) text: String,
 }
 
@@ -112,9 +125,11 @@ pub(crate) fn mix(kind: WorkloadKind) -> Option<oltp::Mix> {
         WorkloadKind::UpdateNonIndex => Some(oltp::UPDATE_NON_INDEX),
         WorkloadKind::PointSelect => Some(oltp::POINT_SELECT),
         WorkloadKind::ReadOnly => Some(oltp::READ_ONLY),
-        WorkloadKind::Insert | WorkloadKind::Napkin | WorkloadKind::BulkLoad | WorkloadKind::SchemaReload => {
-            None
-        }
+        WorkloadKind::Insert
+        | WorkloadKind::Napkin
+        | WorkloadKind::BulkLoad
+        | WorkloadKind::SchemaReload
+        | WorkloadKind::Tpcc => None,
     }
 }
 
@@ -125,6 +140,7 @@ pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workl
         (None, WorkloadKind::Napkin) => Box::new(napkin::Napkin::new(params)),
         (None, WorkloadKind::BulkLoad) => Box::new(bulk_load::BulkLoad::new(params)),
         (None, WorkloadKind::SchemaReload) => Box::new(schema_reload::SchemaReload::new(params)),
+        (None, WorkloadKind::Tpcc) => Box::new(tpcc::Tpcc::new(params)),
         (None, _) => Box::new(insert::Insert::new(params)),
     }
 }
@@ -139,7 +155,7 @@ mod tests {
     fn a_run_says_what_it_works_on() {
         let mut out = String::new();
         for kind in WorkloadKind::value_variants() {
-            let shape = kind.shape(4, (10, 100_000, "uniform"));
+            let shape = kind.shape(4, (10, 100_000, "uniform"), TpccSetup::default());
             out += &format!("{}: {} of {}: {}\n", kind.name(), shape.tables, shape.rows, shape.text);
         }
         expect![[r#"
@@ -154,6 +170,7 @@ mod tests {
             napkin: 1 of 4000: 1 table, 1 000 rows inserted by each thread
             bulk-load: 10 of 100000: 10 tables x 100 000 rows
             schema-reload: 100 of 0: 100 tables without rows
+            tpcc: 9 of 0: 1 warehouse
         "#]]
         .assert_eq(&out);
     }

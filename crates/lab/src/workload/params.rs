@@ -1,6 +1,7 @@
 //! The parameters that all workloads share, and the seeds that follow from them.
 
 use super::distribution::Distribution;
+use super::tpcc::TpccSetup;
 use base::prng::Prng;
 use millpond::{Durability, Isolation, TxnOptions};
 
@@ -38,6 +39,8 @@ pub(crate) struct WorkloadParams {
     pub(crate) seed: u64,
     /// The settings of the transactions.
     pub(crate) begin: TxnSettings,
+    /// What `tpcc` is asked for.
+    pub(crate) tpcc: TpccSetup,
 }
 
 impl WorkloadParams {

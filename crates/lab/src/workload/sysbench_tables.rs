@@ -96,7 +96,11 @@ impl Loader<'_> {
 
     /// Calls `work` for each table on several threads, until one fails or the user asks to stop.
     /// The function that is passed to `work` returns false then.
-    fn each_table(&self, count: u32, work: impl Fn(u32, &dyn Fn() -> bool) -> Outcome + Sync) -> Outcome {
+    pub(crate) fn each_table(
+        &self,
+        count: u32,
+        work: impl Fn(u32, &dyn Fn() -> bool) -> Outcome + Sync,
+    ) -> Outcome {
         let next = AtomicU32::new(1);
         let failed = AtomicBool::new(false);
         let worker = || {

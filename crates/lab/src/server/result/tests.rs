@@ -2,7 +2,7 @@
 
 use super::super::figures::PagesWritten;
 use super::*;
-use crate::measurements::{CommittedTxn, Measurements, Window};
+use crate::measurements::{DoneTxn, Measurements, Window};
 use expect_test::{expect, expect_file};
 use output::samples::Samples;
 use std::collections::BTreeMap;
@@ -16,7 +16,10 @@ fn driven(with_age: bool) -> Driven {
     for n in 0..100u64 {
         let began = start + Duration::from_millis(20 * n);
         let ended = began + Duration::from_micros(1000 + n);
-        measurements.record(0, CommittedTxn { began, ended, retries: u64::from(n == 7), row_changes: 4 });
+        measurements.record(
+            0,
+            DoneTxn { began, ended, retries: u64::from(n == 7), row_changes: 4, kind: None, committed: true },
+        );
     }
     measurements.record_error(0, "deadlock", start);
     let mut age = Level::default();
@@ -35,9 +38,12 @@ fn request() -> ServerRequest {
         schema: "sbtest".into(),
         workload: "read-write".into(),
         threads: 16,
-        tables: 10,
-        rows: 100_000,
-        shape: "10 tables x 100 000 rows, uniform keys".into(),
+        shape: Shape {
+            tables: 10,
+            rows: 100_000,
+            tpcc: None,
+            text: "10 tables x 100 000 rows, uniform keys".into(),
+        },
         distribution: "uniform".into(),
         isolation: None,
         rate: None,
@@ -45,7 +51,7 @@ fn request() -> ServerRequest {
 }
 
 fn around() -> Around {
-    Around { load_seconds: 4.25, check: "ok".into() }
+    Around { load_seconds: 4.25, checked: Checked { check: "ok".into(), consistency: None } }
 }
 
 /// A server with a binary log that shows all figures.

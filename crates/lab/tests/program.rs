@@ -58,6 +58,11 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("run --ramp 1,2 --threads 2", "--threads"),
         ("run --ramp 1,0", "--ramp"),
         ("run --engine InnoDB", "--target"),
+        ("run --warehouses 2", "tpcc"),
+        ("run tpcc --warehouses 0", "--warehouses"),
+        ("run tpcc --scale 100", "1/N"),
+        ("run tpcc --think --rate 5", "--rate"),
+        ("run tpcc --foreign-keys", "--target"),
         ("run --password", "--target"),
         ("run --target postgres://x", "postgres://"),
         ("run --target mysql://localhost/ --durability none", "--durability"),
@@ -157,6 +162,10 @@ fn every_command_and_flag_has_a_line_of_help() {
         "--engine",
         "--schema",
         "--distribution",
+        "--warehouses",
+        "--scale",
+        "--think",
+        "--foreign-keys",
         "--json",
         "--report",
         "--keep",
@@ -299,6 +308,36 @@ fn every_workload_runs_on_a_small_database() {
         }
     }
     assert_eq!(scratch.names(), ["out.json"]);
+}
+
+#[test]
+fn tpcc_names_its_scale_checks_its_conditions_and_uses_its_load_again() {
+    let scratch = Scratch::new("tpcc");
+    let args = "--scale 1/100 --threads 3 --seconds 1 --warmup 0 --pool 32MiB --redo-capacity 64MiB";
+    let run = format!("run tpcc --db db --warehouses 2 {args} --json out.json");
+    let table = scratch.ok(&run);
+    for part in [
+        "2 warehouses at 1/100 of the standard's scale: 1000 items, 30 customers",
+        "new orders committed a minute",
+        "all 12 conditions of clause 3.3.2 hold",
+    ] {
+        assert!(table.contains(part), "{part} is missing in {table}");
+    }
+    let json = scratch.json("out.json");
+    assert_eq!((&json["check"], &json["warehouses"]), (&"ok".into(), &2.into()));
+    let conditions = json["consistency"].as_array().unwrap();
+    assert_eq!(conditions.len(), 12);
+    assert!(conditions.iter().all(|one| one["ok"] == true), "{conditions:?}");
+    let orders = &json["by_transaction"]["new-order"];
+    let count = |of: &serde_json::Value| of.as_u64().unwrap();
+    assert!(count(&orders["transactions"]) > 0 && orders["latency_us"]["p99"].as_f64().unwrap() > 0.0);
+    let committed = (count(&orders["transactions"]) - count(&orders["rolled_back"])) as f64;
+    let tpmc = committed * 60.0 / json["seconds"].as_f64().unwrap();
+    assert!((json["tpmc"].as_f64().unwrap() - tpmc).abs() < 0.1, "{json}");
+    scratch.ok(&run);
+    assert_eq!(scratch.json("out.json")["load_seconds"], 0.0);
+    let complaint = scratch.refused(2, &format!("run tpcc --db db {args}"));
+    assert!(complaint.contains("holds another load (tpcc, 2 warehouses at 1/100"), "{complaint}");
 }
 
 #[test]

@@ -50,6 +50,7 @@ const CASES: [(&str, Case); 25] = [
     ("a second collection in a directory is refused", hindered::busy),
     ("option files are read as the server's own program reads them", hindered::option_files),
     ("workloads run over SQL, on each engine", workloads::engines),
+    ("TPC-C runs over SQL, and its conditions find a mistake", workloads::tpcc),
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
     ("engines are compared in turns", workloads::comparisons),
     ("what hinders a run over SQL is one sentence", workloads::refusals),

@@ -7,6 +7,27 @@ use expect_test::{expect, expect_file};
 use output::samples::Samples;
 use std::time::{Duration, Instant};
 
+fn request() -> Request {
+    Request {
+        workload: "write-heavy".into(),
+        threads: 16,
+        shape: Shape {
+            tables: 10,
+            rows: 100_000,
+            tpcc: None,
+            text: "10 tables x 100 000 rows, uniform keys".into(),
+        },
+        distribution: "uniform".into(),
+        durability: "sync".into(),
+        ephemeral: false,
+        isolation: "repeatable-read".into(),
+        page_bytes: 8192,
+        pool_bytes: 512 << 20,
+        law: "millpond".into(),
+        rate: None,
+    }
+}
+
 fn sample() -> RunResult {
     let start = Instant::now();
     let measurements = Measurements::new(1);
@@ -54,24 +75,6 @@ fn sample() -> RunResult {
     let mut age = Level::default();
     age.add(1 << 20);
     age.add(3 << 20);
-    let request = Request {
-        workload: "write-heavy".into(),
-        threads: 16,
-        shape: Shape {
-            tables: 10,
-            rows: 100_000,
-            tpcc: None,
-            text: "10 tables x 100 000 rows, uniform keys".into(),
-        },
-        distribution: "uniform".into(),
-        durability: "sync".into(),
-        ephemeral: false,
-        isolation: "repeatable-read".into(),
-        page_bytes: 8192,
-        pool_bytes: 512 << 20,
-        law: "millpond".into(),
-        rate: None,
-    };
     let around = RunContext {
         load_seconds: 4.25,
         durable_device: true,
@@ -79,7 +82,7 @@ fn sample() -> RunResult {
     };
     let samples = Samples::new();
     RunResult::new(
-        request,
+        request(),
         &Measured { totals: measurements.totals(window), figures, age, samples, began: start },
         around,
     )

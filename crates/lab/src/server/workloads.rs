@@ -101,8 +101,8 @@ impl ServerWorkload {
         })
     }
 
-    /// Says whether the tables meet the first `count` of the workload's own conditions; `None` if it
-    /// has none.
+    /// Says whether the tables meet the first `count` of the workload's own conditions; `None` if
+    /// it has none.
     pub(crate) fn conditions(
         &self,
         access: &Access,

@@ -28,7 +28,7 @@ fn number(result: &Value, key: &str) -> Result<f64, String> {
 
 /// The schemas of the server that a run may have made.
 fn schemas(lab: &Lab<'_>) -> Result<String, String> {
-    lab.sql("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('sbtest', 'napkin')")
+    lab.sql("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('sbtest', 'napkin', 'tpcc')")
 }
 
 const WORKLOADS: [&str; 11] = [
@@ -93,6 +93,62 @@ pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
     }
 }
 
+/// TPC-C on every engine: its transactions and conditions, with and without foreign keys; and
+/// mistakes, which a run on the same tables must find.
+pub(super) fn tpcc(lab: &Lab<'_>) -> Result<(), String> {
+    let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "Millpond"] } else { &["InnoDB"] };
+    for engine in engines {
+        let small = ["tpcc", "--warehouses", "2", "--scale", "1/100", "--engine", engine, "--seconds", "1"];
+        let with_keys = [&small[..], &["--foreign-keys"]].concat();
+        let result = match *engine {
+            "InnoDB" => with_all_kinds(lab, &with_keys),
+            _ => {
+                let target = lab.target("root");
+                let (status, said) =
+                    refused_run(lab.millpond(&[&["run", "--target", &target], &with_keys[..]].concat()))?;
+                let refusal =
+                    "Some(2) millpond: --foreign-keys: this engine accepts foreign keys and keeps none";
+                expect("an engine without foreign keys", &format!("{status:?} {said}"), refusal)?;
+                with_all_kinds(lab, &small)
+            }
+        };
+        let result = result.map_err(|why| format!("{engine}: {why}"))?;
+        expect("the check", &result.to_string(), "\"check\":\"ok\"")?;
+        let conditions = result.pointer("/consistency").and_then(Value::as_array);
+        let ok = |all: &Vec<Value>| all.iter().filter(|one| one["ok"] == true).count();
+        if conditions.map(ok) != Some(12) {
+            return Err(format!("{engine}: not all of twelve conditions hold: {result}"));
+        }
+        if number(&result, "/tpmc")? <= 0.0 {
+            return Err(format!("{engine}: no new orders: {result}"));
+        }
+        run(lab, &[&small[..], &["--keep"]].concat())?;
+        for mistake in &MISTAKES {
+            find(lab, &small, mistake).map_err(|why| format!("{engine}: {why}"))?;
+        }
+        run(lab, &small).map_err(|why| format!("{engine}, all mistakes undone: {why}"))?;
+        lab.sql("DROP DATABASE tpcc")?;
+    }
+    Ok(())
+}
+
+/// Runs TPC-C so long that each kind of transaction is there. A busy machine may need more than
+/// some seconds.
+fn with_all_kinds(lab: &Lab<'_>, run_flags: &[&str]) -> Result<Value, String> {
+    let flags = run_flags.strip_suffix(&["--foreign-keys"]).unwrap_or(run_flags);
+    let keys = &run_flags[flags.len()..];
+    let flags = flags.strip_suffix(&["--seconds", "1"]).unwrap_or(flags);
+    for seconds in ["3", "30", "300"] {
+        let result = run(lab, &[flags, keys, &["--seconds", seconds]].concat())?;
+        let kinds = ["new-order", "payment", "order-status", "delivery", "stock-level"];
+        let count = |kind: &&str| number(&result, &format!("/by_transaction/{kind}/transactions"));
+        if kinds.iter().all(|kind| count(kind).is_ok_and(|n| n >= 1.0)) {
+            return Ok(result);
+        }
+    }
+    Err("a kind of transaction is never there".to_owned())
+}
+
 /// Checks that a report has these files, and that its page shows them.
 fn pages(report: &Path, files: &[&str]) -> Result<(), String> {
     let page = std::fs::read_to_string(report.join("index.html")).map_err(|e| e.to_string())?;
@@ -102,6 +158,74 @@ fn pages(report: &Path, files: &[&str]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A mistake in the tables of TPC-C that no transaction meets or mends: the statement that makes
+/// it, the one that undoes it, and the conditions that it breaks.
+type Mistake = (&'static str, &'static str, &'static [u32]);
+
+/// Together they break every condition.
+const MISTAKES: [Mistake; 6] = [
+    (
+        "UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 2",
+        "UPDATE warehouse SET w_ytd = w_ytd - 1 WHERE w_id = 2",
+        &[1, 8],
+    ),
+    (
+        "INSERT INTO orders (o_w_id, o_d_id, o_id, o_ol_cnt) VALUES (2, 3, 900000, 1)",
+        "DELETE FROM orders WHERE o_id = 900000",
+        &[2, 4, 5, 6, 11],
+    ),
+    (
+        "INSERT INTO new_orders (no_w_id, no_d_id, no_o_id) VALUES (2, 3, 900000)",
+        "DELETE FROM new_orders WHERE no_o_id = 900000",
+        &[2, 3, 5, 11],
+    ),
+    (
+        "INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_amount, ol_delivery_d) \
+         VALUES (2, 3, 900000, 1, 0, NOW())",
+        "DELETE FROM order_line WHERE ol_o_id = 900000",
+        &[4, 7],
+    ),
+    (
+        "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_w_id = 2 AND d_id = 3",
+        "UPDATE district SET d_ytd = d_ytd - 1 WHERE d_w_id = 2 AND d_id = 3",
+        &[1, 9],
+    ),
+    (
+        "UPDATE customer SET c_balance = c_balance + 1 WHERE c_w_id = 2 AND c_d_id = 3 AND c_id = 5",
+        "UPDATE customer SET c_balance = c_balance - 1 WHERE c_w_id = 2 AND c_d_id = 3 AND c_id = 5",
+        &[10, 12],
+    ),
+];
+
+/// Makes a mistake, runs on the same tables, and expects that exactly the conditions that it breaks
+/// do not hold.
+fn find(lab: &Lab<'_>, small: &[&str], mistake: &Mistake) -> Result<(), String> {
+    let (make, undo, broken) = mistake;
+    lab.sql(&format!("USE tpcc; {make}"))?;
+    let target = lab.target("root");
+    let out = lab.millpond(&[&["run", "--target", &target], &SMALL[..], small].concat());
+    let (status, said) = refused_run(out)?;
+    let found: Vec<u32> = said
+        .split("condition 3.3.2.")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(':')?.0.parse().ok())
+        .collect();
+    if (status, &found[..]) != (Some(1), *broken) {
+        return Err(format!("{make} breaks {broken:?}, and the run says: {status:?} {said}"));
+    }
+    lab.sql(&format!("USE tpcc; {undo}")).map(drop)
+}
+
+/// Runs the program, which has to fail; returns its status and the last line that it says.
+fn refused_run(mut command: Command) -> Result<(Option<i32>, String), String> {
+    let out = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+    if out.status.success() {
+        return Err(format!("{command:?} ended well"));
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    Ok((out.status.code(), said.lines().last().unwrap_or_default().to_owned()))
 }
 
 /// Runs the kept load by more and more threads, and returns the JSON of the last step.

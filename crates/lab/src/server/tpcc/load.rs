@@ -9,7 +9,7 @@ use crate::workload::tpcc::field::Cell;
 use crate::workload::tpcc::population::Population;
 use crate::workload::tpcc::rows::TableRow;
 use crate::workload::tpcc::scale::DISTRICTS;
-use output::failure::Outcome;
+use output::failure::{Failure, Outcome};
 use output::stop;
 use std::fmt::Write;
 
@@ -18,11 +18,21 @@ use std::fmt::Write;
 const STATEMENT_BYTES: usize = 256 << 10;
 const STATEMENT_ROWS: usize = 1000;
 
+/// How the statement begins that makes the foreign keys of the districts.
+const DISTRICT_KEYS: &str = "ALTER TABLE district ";
+
 /// Makes and fills the tables, then makes their indexes and foreign keys.
 pub(in crate::server) fn load(filled: &Filled<'_>, setup: TpccSetup, population: Population) -> Outcome {
     let mut worker = filled.worker()?;
     for table in NAMES {
         worker.run(&create(table, &filled.engine_clause()))?;
+    }
+    let keys = if setup.foreign_keys { foreign_keys() } else { Vec::new() };
+    // Each thread fills a warehouse before its districts, so this table can have its keys at once.
+    let (first, keys): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.contains(DISTRICT_KEYS));
+    for statement in &first {
+        worker.run(statement)?;
+        keeps_foreign_keys(&mut worker)?;
     }
     // Part 0 are the items, which all warehouses share.
     let parts = u32::from(setup.scale.warehouses) + 1;
@@ -30,10 +40,21 @@ pub(in crate::server) fn load(filled: &Filled<'_>, setup: TpccSetup, population:
         0 => insert(worker, population.items(), go_on).map(drop),
         w => warehouse(worker, population, w as u16, go_on).map(drop),
     })?;
-    let keys = if setup.foreign_keys { foreign_keys() } else { Vec::new() };
     for statement in INDEXES.into_iter().map(str::to_owned).chain(keys) {
         stop::check()?;
         worker.run(&statement)?;
+    }
+    Ok(())
+}
+
+/// Refuses an engine that has accepted a foreign key and has none.
+fn keeps_foreign_keys(worker: &mut RunWorker) -> Outcome {
+    let count = worker.rows(
+        "SELECT COUNT(*) FROM information_schema.TABLE_CONSTRAINTS \
+         WHERE CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_TYPE = 'FOREIGN KEY'",
+    )?;
+    if count.iter().flatten().flatten().any(|count| count == "0") {
+        return Err(Failure::misuse("--foreign-keys: this engine accepts foreign keys and keeps none"));
     }
     Ok(())
 }

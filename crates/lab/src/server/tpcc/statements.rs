@@ -89,7 +89,7 @@ fn decimal(text: &str, places: usize) -> Option<i64> {
         None => (text, false),
     };
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    if part.len() > places {
+    if whole.is_empty() || part.len() > places {
         return None;
     }
     let value: i64 = format!("{whole}{part:0<places$}").parse().ok()?;

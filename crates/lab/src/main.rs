@@ -3,12 +3,13 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
-//! measure; `result`, `by_transaction`, `ramp` and `report` show the result. `arrivals` says when
-//! transactions start at a rate. `law` are the flags of flow control. `crash` is the experiment that
-//! kills a process and checks its commits, `torture` lives many lives of one database, `bench` has
-//! one benchmark in each file. `disk` measures a disk and `napkin` the machine; `mount`, `block_device`, `others`,
-//! `raw_io` and `test_file` lie below them. The commands that watch servers and databases are in
-//! the crate `watch`, what both share in `output`.
+//! measure; `result`, `by_transaction`, `turn`, `ramp`, `rounds` and `report` show the result.
+//! `reproduce` repeats experiments of articles. `arrivals` says when transactions start at a rate.
+//! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
+//! its commits, `torture` lives many lives of one database, `bench` has one benchmark in each file.
+//! `disk` measures a disk and `napkin` the machine; `mount`, `block_device`, `others`, `raw_io` and
+//! `test_file` lie below them. The commands that watch servers and databases are in the crate
+//! `watch`, what both share in `output`.
 
 mod arrivals;
 mod bench;
@@ -31,6 +32,8 @@ mod progress;
 mod ramp;
 mod raw_io;
 mod report;
+#[cfg(feature = "watch")]
+mod reproduce;
 mod result;
 #[cfg(feature = "watch")]
 mod rounds;

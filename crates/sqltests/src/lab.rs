@@ -28,7 +28,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 25] = [
+const CASES: [(&str, Case); 26] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),

@@ -11,6 +11,8 @@ mod existing;
 mod inspect;
 mod napkin;
 mod recover;
+#[cfg(feature = "watch")]
+mod reproduce;
 mod rescue;
 pub(crate) mod run;
 #[cfg(feature = "watch")]
@@ -53,6 +55,9 @@ enum Command {
     Torture(torture::Torture),
     /// Check every page and every tree of a database
     Check(check::Check),
+    /// Repeat experiments of published articles, on InnoDB and on Millpond
+    #[cfg(feature = "watch")]
+    Reproduce(reproduce::Reproduce),
     /// Show what a database's files hold
     Inspect(inspect::Inspect),
     /// Say what a setting or figure of InnoDB, MariaDB, MySQL or Millpond means
@@ -117,6 +122,8 @@ impl Cli {
             #[cfg(feature = "torture")]
             Command::Torture(command) => command.run(),
             Command::Check(command) => command.run(),
+            #[cfg(feature = "watch")]
+            Command::Reproduce(command) => command.run(),
             Command::Inspect(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Explain(command) => command.run(),

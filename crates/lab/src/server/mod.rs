@@ -4,7 +4,8 @@
 //! tables and statements of the OLTP family, `napkin`, `insert`, `bulk_load` and `schema_reload`
 //! those of the other workloads; `tpcc` has its own load, statements and conditions. `workloads`
 //! lists them. `observer` reads the server's figures, `figures` says what they were between two
-//! readings, `result` shows all, `check` asks at the end whether the tables are whole. `worker` is a connection whose errors are those of the driver.
+//! readings, `result` shows all, `check` asks at the end whether the tables are whole. `worker` is
+//! a connection whose errors are those of the driver.
 
 mod bulk_load;
 mod check;

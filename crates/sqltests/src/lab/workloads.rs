@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 /// A small run.
 const SMALL: [&str; 8] = ["--tables", "2", "--rows", "1500", "--threads", "4", "--warmup", "0"];
 
+/// As short as can be.
+const SECOND: [&str; 2] = ["--seconds", "1"];
+
 /// Runs a workload, and returns its JSON.
 fn run(lab: &Lab<'_>, more: &[&str]) -> Result<Value, String> {
     let target = lab.target("root");
@@ -98,7 +101,7 @@ pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
 pub(super) fn tpcc(lab: &Lab<'_>) -> Result<(), String> {
     let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "Millpond"] } else { &["InnoDB"] };
     for engine in engines {
-        let small = ["tpcc", "--warehouses", "2", "--scale", "1/100", "--engine", engine, "--seconds", "1"];
+        let small = ["tpcc", "--warehouses", "2", "--scale", "1/100", "--engine", engine];
         let with_keys = [&small[..], &["--foreign-keys"]].concat();
         let result = match *engine {
             "InnoDB" => with_all_kinds(lab, &with_keys),
@@ -122,11 +125,12 @@ pub(super) fn tpcc(lab: &Lab<'_>) -> Result<(), String> {
         if number(&result, "/tpmc")? <= 0.0 {
             return Err(format!("{engine}: no new orders: {result}"));
         }
-        run(lab, &[&small[..], &["--keep"]].concat())?;
+        run(lab, &[&small[..], &SECOND, &["--keep"]].concat())?;
         for mistake in &MISTAKES {
             find(lab, &small, mistake).map_err(|why| format!("{engine}: {why}"))?;
         }
-        run(lab, &small).map_err(|why| format!("{engine}, all mistakes undone: {why}"))?;
+        run(lab, &[&small[..], &SECOND].concat())
+            .map_err(|why| format!("{engine}, all mistakes undone: {why}"))?;
         lab.sql("DROP DATABASE tpcc")?;
     }
     Ok(())
@@ -134,12 +138,9 @@ pub(super) fn tpcc(lab: &Lab<'_>) -> Result<(), String> {
 
 /// Runs TPC-C so long that each kind of transaction is there. A busy machine may need more than
 /// some seconds.
-fn with_all_kinds(lab: &Lab<'_>, run_flags: &[&str]) -> Result<Value, String> {
-    let flags = run_flags.strip_suffix(&["--foreign-keys"]).unwrap_or(run_flags);
-    let keys = &run_flags[flags.len()..];
-    let flags = flags.strip_suffix(&["--seconds", "1"]).unwrap_or(flags);
+fn with_all_kinds(lab: &Lab<'_>, flags: &[&str]) -> Result<Value, String> {
     for seconds in ["3", "30", "300"] {
-        let result = run(lab, &[flags, keys, &["--seconds", seconds]].concat())?;
+        let result = run(lab, &[flags, &["--seconds", seconds]].concat())?;
         let kinds = ["new-order", "payment", "order-status", "delivery", "stock-level"];
         let count = |kind: &&str| number(&result, &format!("/by_transaction/{kind}/transactions"));
         if kinds.iter().all(|kind| count(kind).is_ok_and(|n| n >= 1.0)) {
@@ -205,7 +206,7 @@ fn find(lab: &Lab<'_>, small: &[&str], mistake: &Mistake) -> Result<(), String> 
     let (make, undo, broken) = mistake;
     lab.sql(&format!("USE tpcc; {make}"))?;
     let target = lab.target("root");
-    let out = lab.millpond(&[&["run", "--target", &target], &SMALL[..], small].concat());
+    let out = lab.millpond(&[&["run", "--target", &target], &SMALL[..], small, &SECOND].concat());
     let (status, said) = refused_run(out)?;
     let found: Vec<u32> = said
         .split("condition 3.3.2.")

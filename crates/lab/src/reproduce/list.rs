@@ -1,0 +1,97 @@
+//! All experiments, and how they are found by name.
+
+use super::about::About;
+use super::finding::Finding;
+use super::room::Room;
+use super::{log_sizes, napkin, recovery};
+use output::failure::{Failure, Outcome};
+
+/// An experiment.
+pub(crate) struct Experiment {
+    pub(crate) about: About,
+    run: fn(&Room<'_>) -> Outcome<Finding>,
+}
+
+/// All experiments.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        about: About {
+            id: "D0.B4",
+            with: &[],
+            article: "Saverio Miroddi, on InnoDB's redo log and its settings",
+            claim: "A redo log that is too small for the writes makes the server flush all the time, and costs throughput",
+        },
+        run: log_sizes::write_heavy,
+    },
+    Experiment {
+        about: About {
+            id: "D2.B19",
+            with: &["B18", "B20", "B22"],
+            article: "Simon Eskildsen, napkin math 10: MySQL transactions a second against fsyncs a second",
+            claim: "One commit needs more than one fsync of 1 ms, yet 16 threads commit 5 300 times a second, because commits share their fsyncs",
+        },
+        run: napkin::inserts,
+    },
+    Experiment {
+        about: About {
+            id: "D3.B13",
+            with: &["B14"],
+            article: "Percona, on how large the files of the redo log should be",
+            claim: "A log of 2 GB instead of 15 GB costs about 20 % of the rate, and the server stalls for seconds",
+        },
+        run: log_sizes::two_logs,
+    },
+    Experiment {
+        about: About {
+            id: "D3.B15",
+            with: &["B16", "B17"],
+            article: "Percona, on how large the files of the redo log should be",
+            claim: "Recovery takes about 2 minutes for each GB of redo, so a large log has its price after a crash",
+        },
+        run: recovery::minutes_per_gib,
+    },
+];
+
+/// Returns the experiments of these names: `D3.B13`, `B13`, or `all`.
+pub(crate) fn find(names: &[String]) -> Outcome<Vec<&'static Experiment>> {
+    let mut found: Vec<&Experiment> = Vec::new();
+    for name in names {
+        let all = name.eq_ignore_ascii_case("all");
+        let these: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| all || e.about.is_called(name)).collect();
+        if these.is_empty() {
+            let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.about.id).collect();
+            return Err(Failure::misuse(format!("{name} is no experiment; there are {}", known.join(", "))));
+        }
+        for one in these {
+            if !found.iter().any(|other| other.about.id == one.about.id) {
+                found.push(one);
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Experiment {
+    /// Runs it.
+    pub(crate) fn run(&self, room: &Room<'_>) -> Outcome<Finding> {
+        (self.run)(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(names: &[&str]) -> Vec<&'static str> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        find(&names).unwrap().into_iter().map(|experiment| experiment.about.id).collect()
+    }
+
+    #[test]
+    fn experiments_are_found_by_each_of_their_names() {
+        assert_eq!(found(&["b19"]), ["D2.B19"]);
+        assert_eq!(found(&["D3.B16", "B13", "d3.b15"]), ["D3.B15", "D3.B13"]);
+        assert_eq!(found(&["all"]).len(), EXPERIMENTS.len());
+        assert!(find(&["D9.B13".to_owned()]).is_err());
+    }
+}

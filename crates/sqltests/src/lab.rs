@@ -2,8 +2,8 @@
 //! live server: InnoDB and Millpond under load, a wrong password, a wrong certificate, a server
 //! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
 //! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
-//! costs. [`workloads`] runs loads. [`place`] is what all cases have, [`runs`] how they run the
-//! program.
+//! costs. [`workloads`] runs loads, [`reproduced`] experiments of articles. [`place`] is what all
+//! cases have, [`runs`] how they run the program.
 
 mod caching_sha2;
 mod certificates;
@@ -11,6 +11,7 @@ mod cost;
 mod figures;
 mod hindered;
 mod place;
+mod reproduced;
 mod runs;
 mod workloads;
 
@@ -28,7 +29,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 26] = [
+const CASES: [(&str, Case); 27] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -54,6 +55,7 @@ const CASES: [(&str, Case); 26] = [
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
     ("engines are compared in turns", workloads::comparisons),
     ("what hinders a run over SQL is one sentence", workloads::refusals),
+    ("experiments of articles run on servers of their own", reproduced::articles),
     ("what a collection costs", cost::measure),
 ];
 

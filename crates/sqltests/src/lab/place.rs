@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A server of a test ends by itself, even if the test is killed.
-pub(super) const LIFE: Duration = Duration::from_secs(600);
+pub(super) const LIFE: Duration = Duration::from_secs(1800);
 
 /// A server, the program, and a directory for what it writes.
 pub(super) struct Lab<'l> {

@@ -317,7 +317,7 @@ fn tpcc_names_its_scale_checks_its_conditions_and_uses_its_load_again() {
     let run = format!("run tpcc --db db --warehouses 2 {args} --json out.json");
     let table = scratch.ok(&run);
     for part in [
-        "2 warehouses at 1/100 of the standard's scale: 1000 items, 30 customers",
+        "2 warehouses at 1/100 of the full scale: 1000 items, 30 customers",
         "new orders committed a minute",
         "all 12 conditions of clause 3.3.2 hold",
     ] {

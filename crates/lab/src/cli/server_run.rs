@@ -7,6 +7,7 @@ use crate::driver::{Driven, Pace, drive_sessions};
 use crate::progress::Progress;
 use crate::result::Checked;
 use crate::server::{Contents, Filled, ServerObserver, ServerRequest, ServerWorkload, build, check};
+use crate::workload::tpcc::CONDITIONS;
 use output::failure::Outcome;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -52,7 +53,7 @@ impl ServerRun<'_> {
         progress.show("check");
         let Place { access, schema, .. } = self.place;
         let check = check(access, schema, &workload.tables(self.run.clients.threads, fresh))?;
-        let consistency = workload.conditions(access, schema, usize::MAX)?;
+        let consistency = workload.conditions(access, schema, CONDITIONS)?;
         progress.finish();
         Ok(Checked { check, consistency })
     }

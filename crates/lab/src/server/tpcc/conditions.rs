@@ -19,7 +19,7 @@ pub(in crate::server) fn check(
     let mut worker = access.work(None).map_err(no)?;
     let use_it = format!("USE `{}`", schema.name());
     worker.run(&use_it).map_err(|trouble| failed(&use_it, &trouble))?;
-    let mut conditions = Vec::with_capacity(count);
+    let mut conditions = Vec::new();
     for (n, text) in (1..).zip(queries(scale).iter().take(count)) {
         stop::check()?;
         let rows = worker.rows(text).map_err(|trouble| failed(text, &trouble))?;

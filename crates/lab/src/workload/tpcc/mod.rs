@@ -25,6 +25,8 @@ pub(crate) mod transactions;
 use super::{Loader, Session, Workload, WorkloadParams};
 use crate::workload::params::thread_seed;
 use base::prng::Prng;
+#[cfg(feature = "watch")]
+pub(crate) use conditions::CONDITIONS;
 pub(crate) use conditions::Condition;
 use field::Moment;
 use millpond::Db;

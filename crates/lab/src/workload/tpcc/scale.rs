@@ -71,7 +71,7 @@ impl Scale {
             return warehouses;
         }
         format!(
-            "{warehouses} at 1/{} of the standard's scale: {} items, {} customers and orders a district",
+            "{warehouses} at 1/{} of the full scale: {} items, {} customers and orders a district",
             self.part,
             self.items(),
             self.customers()
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(part.first_new_order(), 22);
         assert_eq!(
             part.show(),
-            "1 warehouse at 1/100 of the standard's scale: 1000 items, 30 customers and orders a district"
+            "1 warehouse at 1/100 of the full scale: 1000 items, 30 customers and orders a district"
         );
     }
 }

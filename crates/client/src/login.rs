@@ -32,6 +32,14 @@ pub struct LoginFlags {
     password: bool,
 }
 
+impl LoginFlags {
+    /// Returns the flags as they stand on a command line, for a child process that connects too.
+    pub fn args(&self) -> Vec<String> {
+        let file = self.defaults_file.iter().map(|file| format!("--defaults-file={}", file.display()));
+        file.chain(self.password.then(|| "--password".to_owned())).collect()
+    }
+}
+
 /// Everything that is needed to connect.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {

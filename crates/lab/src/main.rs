@@ -4,12 +4,12 @@
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
 //! measure; `result`, `by_transaction`, `turn`, `ramp`, `rounds` and `report` show the result.
-//! `reproduce` repeats experiments of articles. `arrivals` says when transactions start at a rate.
-//! `law` are the flags of flow control. `crash` is the experiment that kills a process and checks
-//! its commits, `torture` lives many lives of one database, `bench` has one benchmark in each file.
-//! `disk` measures a disk and `napkin` the machine; `mount`, `block_device`, `others`, `raw_io` and
-//! `test_file` lie below them. The commands that watch servers and databases are in the crate
-//! `watch`, what both share in `output`.
+//! `sweep` runs a load with many settings, `reproduce` repeats experiments of articles. `arrivals`
+//! says when transactions start at a rate. `law` are the flags of flow control. `crash` is the
+//! experiment that kills a process and checks its commits, `torture` lives many lives of one
+//! database, `bench` has one benchmark in each file. `disk` measures a disk and `napkin` the
+//! machine; `mount`, `block_device`, `others`, `raw_io` and `test_file` lie below them. The
+//! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
 
 mod arrivals;
 mod bench;
@@ -27,6 +27,8 @@ mod mount;
 mod napkin;
 mod observer;
 mod others;
+#[cfg(feature = "watch")]
+mod own_command;
 mod own_process;
 mod progress;
 mod ramp;
@@ -43,6 +45,8 @@ mod run_dir;
 mod scratch;
 #[cfg(feature = "watch")]
 mod server;
+#[cfg(feature = "watch")]
+mod sweep;
 mod test_file;
 #[cfg(feature = "torture")]
 mod torture;

@@ -4,6 +4,7 @@
 //! slow minute of the machine does not always meet the same one. A ratio is of two turns of one
 //! round.
 
+use crate::own_command::worst_second;
 use crate::result::{rounded, to_json};
 use crate::turn::Turn;
 use output::units::{show_count, show_micros};
@@ -143,7 +144,8 @@ impl<R: Serialize> Comparison<R> {
             show(contestant.tps, &show_count),
             show(contestant.ratio, &|ratio| format!("{ratio:.2}")),
             show(contestant.p99_us, &show_micros),
-            of(&steadiness).map_or("-".to_owned(), |share| format!("{share:.0} %")),
+            of(&|turn| worst_second(turn.work.tps_per_second.clone()))
+                .map_or("-".to_owned(), |share| format!("{share:.0} %")),
             of(&|turn| turn.commits_per_fsync).map_or("-".to_owned(), |n| format!("{n:.1}")),
         ]
     }
@@ -156,14 +158,6 @@ impl<R: Serialize> Comparison<R> {
         }
         format!("{}, {}, {}", contestant.engine, contestant.server, contestant.target)
     }
-}
-
-/// Returns the worst second in percent of the median one.
-fn steadiness(turn: &Turn) -> Option<f64> {
-    let mut seconds = turn.work.tps_per_second.clone();
-    seconds.sort_unstable();
-    let median = *seconds.get(seconds.len() / 2)?;
-    (median > 0).then(|| 100.0 * seconds[0] as f64 / median as f64)
 }
 
 fn rates(turns: &[Turn]) -> impl Iterator<Item = f64> + '_ {

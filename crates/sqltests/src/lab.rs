@@ -29,7 +29,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 27] = [
+const CASES: [(&str, Case); 28] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -54,6 +54,7 @@ const CASES: [(&str, Case); 27] = [
     ("TPC-C runs over SQL, and its conditions find a mistake", workloads::tpcc),
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
     ("engines are compared in turns", workloads::comparisons),
+    ("a sweep measures each point and puts the settings back", workloads::sweeps),
     ("what hinders a run over SQL is one sentence", workloads::refusals),
     ("experiments of articles run on servers of their own", reproduced::articles),
     ("what a collection costs", cost::measure),

@@ -23,6 +23,8 @@ mod server_flags;
 mod server_place;
 #[cfg(feature = "watch")]
 mod server_run;
+#[cfg(feature = "watch")]
+mod sweep;
 #[cfg(feature = "torture")]
 mod torture;
 mod tpcc_flags;
@@ -55,6 +57,9 @@ enum Command {
     Torture(torture::Torture),
     /// Check every page and every tree of a database
     Check(check::Check),
+    /// The same load with each combination of some settings: which is fast, and which is steady
+    #[cfg(feature = "watch")]
+    Sweep(sweep::SweepSettings),
     /// Repeat experiments of published articles, on InnoDB and on Millpond
     #[cfg(feature = "watch")]
     Reproduce(reproduce::Reproduce),
@@ -122,6 +127,8 @@ impl Cli {
             #[cfg(feature = "torture")]
             Command::Torture(command) => command.run(),
             Command::Check(command) => command.run(),
+            #[cfg(feature = "watch")]
+            Command::Sweep(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Reproduce(command) => command.run(),
             Command::Inspect(command) => command.run(),

@@ -1,7 +1,8 @@
 //! The same load with a small and with a large redo log.
 
 use super::finding::{Finding, Row};
-use super::room::{Room, checks, number};
+use super::room::{Room, checks};
+use crate::own_command::{number, per_second, worst_second};
 use output::failure::Outcome;
 use output::units::show_size;
 use serde_json::Value;
@@ -88,23 +89,15 @@ impl Measured {
         number(&self.result, "/tps")
     }
 
-    fn seconds(&self) -> Vec<u64> {
-        let seconds = self.result.get("tps_per_second").and_then(Value::as_array);
-        seconds.into_iter().flatten().filter_map(Value::as_u64).collect()
-    }
-
     /// Returns how many seconds had no commit.
     fn zero_seconds(&self) -> Option<f64> {
-        let seconds = self.seconds();
+        let seconds = per_second(&self.result);
         (!seconds.is_empty()).then(|| seconds.iter().filter(|n| **n == 0).count() as f64)
     }
 
     /// Returns the worst second in percent of the median one.
     fn worst(&self) -> Option<f64> {
-        let mut seconds = self.seconds();
-        seconds.sort_unstable();
-        let median = *seconds.get(seconds.len() / 2)?;
-        (median > 0).then(|| 100.0 * seconds[0] as f64 / median as f64)
+        worst_second(per_second(&self.result))
     }
 
     fn p99_ms(&self) -> Option<f64> {

@@ -1,8 +1,9 @@
 //! Sixteen threads insert one row a transaction, 1,000 times each, with the binary log on.
 
 use super::finding::{Finding, Row};
-use super::room::{Room, checks, number};
+use super::room::{Room, checks};
 use super::sync_cost;
+use crate::own_command::number;
 use output::failure::Outcome;
 use serde_json::Value;
 use std::time::Instant;

@@ -2,7 +2,8 @@
 
 use super::finding::{Finding, Row};
 use super::private_server::PrivateServer;
-use super::room::{Room, number};
+use super::room::Room;
+use crate::own_command::number;
 use output::failure::{Failure, Outcome};
 use output::stop;
 use output::units::show_size;

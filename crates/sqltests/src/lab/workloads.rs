@@ -335,6 +335,48 @@ pub(super) fn comparisons(lab: &Lab<'_>) -> Result<(), String> {
     expect("schemas that are left", &lab.sql(left)?, "0")
 }
 
+/// A sweep measures each point, goes on where it was stopped, and puts the settings back, also
+/// those that the server has changed with another.
+pub(super) fn sweeps(lab: &Lab<'_>) -> Result<(), String> {
+    let own = "SELECT @@innodb_io_capacity, @@innodb_io_capacity_max, @@innodb_flush_neighbors";
+    let before = lab.sql(own)?;
+    let target = lab.target("root");
+    let json = lab.dir.join("sweep.json").display().to_string();
+    let load = ["--", "update-index", "--tables", "1", "--rows", "1000", "--seconds", "1", "--warmup", "0"];
+    let flags = ["--target", &target, "--out", "swept", "--json", &json];
+    let sweep = |settings: &[&str]| lab.millpond(&[&["sweep"], settings, &flags[..], &load[..]].concat());
+    let said = output(&mut sweep(&["innodb_io_capacity=150,250", "innodb_flush_neighbors=0,1"]))?;
+    expect("the table", &said, "worst second")?;
+    let text = std::fs::read_to_string(&json).map_err(|e| format!("{json}: {e}"))?;
+    expect("the points", &text.matches("\"rounds\": 1").count().to_string(), "4")?;
+    expect("the settings", &lab.sql(own)?, &before)?;
+    // One result is missing: only that is measured again.
+    let gone = lab.dir.join("swept").join("point-2-round-1.json");
+    std::fs::remove_file(&gone).map_err(|e| format!("{}: {e}", gone.display()))?;
+    let again = sweep(&["innodb_io_capacity=150,250", "innodb_flush_neighbors=0,1"]).output();
+    let again = String::from_utf8_lossy(&again.map_err(|e| e.to_string())?.stderr).into_owned();
+    expect("the missing point", &again.matches(", round 1").count().to_string(), "1")?;
+    // A killed sweep has left how to put the settings back.
+    lab.sql("SET GLOBAL innodb_flush_neighbors = 0")?;
+    let undo = lab.dir.join("swept").join("undo.sql");
+    std::fs::write(&undo, "SET GLOBAL innodb_flush_neighbors = 1;\n").map_err(|e| e.to_string())?;
+    output(&mut sweep(&["innodb_io_capacity=150,250", "innodb_flush_neighbors=0,1"]))?;
+    expect("the settings after a kill", &lab.sql(own)?, &before)?;
+    for (settings, why) in [
+        (&["innodb_io_capacity=1"][..], "millpond: swept holds another sweep"),
+        (&["innodb_page_size=8192"], "millpond: swept holds another sweep"),
+    ] {
+        let (status, said) = refused(&mut sweep(settings))?;
+        expect("another sweep", &format!("{status:?} {said}"), &format!("Some(2) {why}"))?;
+    }
+    // The server raises innodb_io_capacity_max with it, and says so: no point is what it seems.
+    let flags = ["sweep", "innodb_io_capacity=200000", "--target", &target, "--out", "swept-2"];
+    let (status, said) = refused(&mut lab.millpond(&[&flags[..], &load].concat()))?;
+    expect("a value not as it is", &format!("{status:?} {said}"), "Some(2) millpond: SET GLOBAL innodb_io")?;
+    expect("the settings of both", &lab.sql(own)?, &before)?;
+    lab.sql("DROP DATABASE sbtest").map(drop)
+}
+
 /// What hinders a run is said in one sentence, before anything is made.
 pub(super) fn refusals(lab: &Lab<'_>) -> Result<(), String> {
     let target = lab.target("root");

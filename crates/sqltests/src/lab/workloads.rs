@@ -178,9 +178,10 @@ const MISTAKES: [Mistake; 6] = [
         &[2, 4, 5, 6, 11],
     ),
     (
-        "INSERT INTO new_orders (no_w_id, no_d_id, no_o_id) VALUES (2, 3, 900000)",
-        "DELETE FROM new_orders WHERE no_o_id = 900000",
-        &[2, 3, 5, 11],
+        // In a district that a delivery can reach, it would take them one day.
+        "INSERT INTO new_orders (no_w_id, no_d_id, no_o_id) VALUES (99, 1, 1), (99, 1, 3)",
+        "DELETE FROM new_orders WHERE no_w_id = 99",
+        &[3, 5],
     ),
     (
         "INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_amount, ol_delivery_d) \

@@ -2,13 +2,13 @@
 
 use super::inputs::{Choices, Deck, Input, Kind, Place};
 use super::row_statements::RowStatements;
-use super::rows::{District, TableRow};
-use super::tables::{Tables, district_prefix};
+use super::rows::{District, Order, TableRow};
+use super::tables::{Tables, district_prefix, order_entry};
 use super::transactions::{Done, run};
 use super::*;
 use crate::workload::TxnSettings;
 use crate::workload::distribution::Distribution;
-use millpond::{Durability, Isolation};
+use millpond::{Durability, Isolation, Table};
 use std::sync::atomic::AtomicU64;
 
 const SCALE: Scale = Scale { warehouses: 2, part: 100 };
@@ -41,6 +41,27 @@ fn broken(db: &Db, tpcc: &Tpcc) -> Vec<String> {
     all.into_iter().filter(|one| !one.ok).map(|one| one.condition).collect()
 }
 
+/// Returns the keys of a table.
+fn entries(db: &Db, table: impl Fn(&Tables) -> &Table) -> Vec<Vec<u8>> {
+    let tables = Tables::open(db).unwrap();
+    let tx = db.begin().unwrap();
+    tx.range(table(&tables), ..).unwrap().map(|row| row.unwrap().0).collect()
+}
+
+/// Returns the entries that the index of the orders by customer must have.
+fn entries_of_orders(db: &Db) -> Vec<Vec<u8>> {
+    let tables = Tables::open(db).unwrap();
+    let tx = db.begin().unwrap();
+    let entry = |row: millpond::Result<(Vec<u8>, Vec<u8>)>| {
+        let (key, value) = row.unwrap();
+        let order = Order::decode(&key, &value).unwrap();
+        order_entry(order.o_w_id, order.o_d_id, order.o_c_id, order.o_id)
+    };
+    let mut all: Vec<_> = tx.range(&tables.orders, ..).unwrap().map(entry).collect();
+    all.sort();
+    all
+}
+
 #[test]
 fn the_load_and_what_four_threads_make_of_it_meet_all_conditions() {
     let (db, tpcc) = loaded();
@@ -65,6 +86,8 @@ fn the_load_and_what_four_threads_make_of_it_meet_all_conditions() {
     });
     assert!((1..40).contains(&rolled_back), "{rolled_back} of about 720 new orders");
     assert_eq!(broken(&db, &tpcc), Vec::<String>::new());
+    assert_eq!(entries_of_orders(&db), entries(&db, |tables| &tables.orders_customer));
+    assert_eq!(entries(&db, |tables| &tables.customer_name).len(), 600);
     assert!(db.check().unwrap().is_clean());
 }
 

@@ -63,7 +63,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(status) => return status,
     };
-    let Err(failure) = cli.run() else { return ExitCode::SUCCESS };
-    failure.complain();
-    failure.exit_code()
+    cli.run().unwrap_or_else(|failure| {
+        failure.complain();
+        failure.exit_code()
+    })
 }

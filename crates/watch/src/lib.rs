@@ -3,8 +3,9 @@
 //!
 //! `cli` holds the commands. `sources` samples servers and databases, `collect` keeps the samples.
 //! `top` shows them in a terminal, `serve` in a browser; `plot` reads what was kept, and `report`
-//! draws it. `trace_fsync` shows the syncs of a process, `explain` what settings and figures mean.
+//! draws it. `advise` says what to change. `trace_fsync` shows the syncs of a process, `explain` what settings and figures mean.
 
+mod advise;
 mod cli;
 mod collect;
 mod explain;
@@ -19,7 +20,7 @@ mod top;
 mod trace_fsync;
 mod wrap;
 
-pub use cli::{Age, Collect, Explain, Plot, Serve, Top, TraceFsync};
+pub use cli::{Advise, Age, Collect, Explain, Plot, Serve, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
 pub use sources::{About, Sample, Source, of_access};

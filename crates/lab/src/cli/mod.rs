@@ -32,6 +32,7 @@ mod tpcc_flags;
 use crate::bench::after_kill::{AfterKillSuccessor, AfterKillVictim};
 use clap::{ArgAction, Parser, Subcommand};
 use output::failure::Outcome;
+use std::process::ExitCode;
 
 /// A transactional storage engine with a calm write path: run it, crash it, look inside
 #[derive(Debug, Parser)]
@@ -89,6 +90,9 @@ enum Command {
     /// Draw collections and flight recorders: SVG files and one page; several are compared
     #[cfg(feature = "watch")]
     Plot(watch::Plot),
+    /// Say what to change at a server or a database, with the figures that show it
+    #[cfg(feature = "watch")]
+    Advise(watch::Advise),
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
     #[cfg(feature = "watch")]
     Age(watch::Age),
@@ -113,9 +117,19 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the command.
-    pub(crate) fn run(self) -> Outcome {
+    /// Runs the command. Returns the exit status if it did what it was asked for.
+    pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self.command {
+            #[cfg(feature = "watch")]
+            Command::Advise(command) => command.run(),
+            other => other.run().map(|()| ExitCode::SUCCESS),
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Outcome {
+        match self {
             #[cfg(feature = "watch")]
             Command::Run(command) => match command.server.target()? {
                 Some(url) => run_on_server::run(&command, url),
@@ -147,6 +161,9 @@ impl Cli {
             Command::Collect(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Plot(command) => command.run(),
+            // It has an exit status of its own: see above.
+            #[cfg(feature = "watch")]
+            Command::Advise(command) => command.run().map(|_| ()),
             #[cfg(feature = "watch")]
             Command::Age(command) => command.run(),
             Command::Disk(command) => command.run(),

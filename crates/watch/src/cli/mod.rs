@@ -1,5 +1,6 @@
 //! The commands, one in each file.
 
+mod advise;
 mod age;
 mod collect;
 mod explain;
@@ -8,6 +9,7 @@ mod serve;
 mod top;
 mod trace_fsync;
 
+pub use advise::Advise;
 pub use age::Age;
 pub use collect::Collect;
 pub use explain::Explain;

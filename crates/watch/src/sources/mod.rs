@@ -26,7 +26,8 @@ pub(crate) use clock::{Now, now, now_us};
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
 pub(crate) use metrics_on::MetricsOn;
-pub(crate) use of_millpond::schema_values as schema_of_millpond;
+pub(crate) use of_millpond::{schema_values as schema_of_millpond, values as all_of_millpond};
+pub(crate) use of_server::switched_off;
 pub use source::{About, Sample, Source};
 
 use client::{Access, LoginFlags, Target};

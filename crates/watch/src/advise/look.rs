@@ -1,0 +1,144 @@
+//! Looking at a target: a server is sampled once a second; of a collection and of a flight recorder
+//! the samples are there already.
+
+use super::place;
+use super::seen::{Seen, is_wanted};
+use super::settings::Settings;
+use crate::collect::{STATS, next_second};
+use crate::plot;
+use crate::sources::{self, About, Source};
+use client::{LoginFlags, Target};
+use output::failure::{Failure, Outcome};
+use output::samples::{Samples, Values};
+use output::stop;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a server is watched if nothing else is asked for.
+const WATCH: Duration = Duration::from_secs(30);
+/// How often a wait looks at Ctrl-C.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Looks at a target: a server for as long as `watch` says, of a directory the last `watch` of what
+/// it holds, or all.
+pub(super) fn look(target: &str, login: &LoginFlags, watch: Option<Duration>) -> Outcome<Seen> {
+    let seen = match Target::parse(target).map_err(Failure::misuse)? {
+        Target::Server(_) => watched(target, login, watch.unwrap_or(WATCH))?,
+        Target::Directory(dir) if dir.join(STATS).exists() => collection(&dir, watch)?,
+        Target::Directory(dir) => database(&dir, watch)?,
+    };
+    if seen.samples.seconds.len() < 2 {
+        return Err(Failure::failed(format!("{target}: there must be two samples to say something")));
+    }
+    Ok(seen)
+}
+
+/// Watches a server.
+fn watched(target: &str, login: &LoginFlags, watch: Duration) -> Outcome<Seen> {
+    let mut source = sources::open(target, login)?;
+    stop::install();
+    let samples = sampled(source.as_mut(), watch)?;
+    let About { target, version, configuration, origins, .. } = source.about().clone();
+    let absent = origins.into_iter().filter_map(|(name, source)| Some((name.to_owned(), source.err()?)));
+    let place = place::find(&Settings::new(configuration.clone()));
+    let settings = configuration.into_iter().collect();
+    Ok(Seen { target, version, samples, settings, absent: absent.collect(), place })
+}
+
+/// Takes a sample at each whole second. Ctrl-C ends it early; what was seen counts.
+fn sampled(source: &mut dyn Source, watch: Duration) -> Outcome<Samples> {
+    let mut samples = Samples::new();
+    let began_us = sources::now_us();
+    let watch_us = u64::try_from(watch.as_micros()).unwrap_or(u64::MAX);
+    let shown = std::io::stderr().is_terminal();
+    loop {
+        let sample = source.sample().map_err(|trouble| Failure::failed(trouble.to_string()))?;
+        let passed_us = sample.unix_us.saturating_sub(began_us);
+        samples.push(passed_us as f64 / 1e6, wanted(sample.values));
+        if shown {
+            let (passed, all) = (passed_us / 1_000_000, watch.as_secs());
+            let _ = write!(std::io::stderr(), "\rwatching: {passed} of {all} s ");
+        }
+        if passed_us >= watch_us || stop::asked() {
+            break;
+        }
+        wait(next_second(sources::now_us()));
+    }
+    if shown {
+        let _ = write!(std::io::stderr(), "\r{:40}\r", "");
+    }
+    Ok(samples)
+}
+
+fn wait(until_us: u64) {
+    while !stop::asked() {
+        let now_us = sources::now_us();
+        if now_us >= until_us {
+            return;
+        }
+        std::thread::sleep(LOOK.min(Duration::from_micros(until_us - now_us)));
+    }
+}
+
+fn wanted(values: Values) -> Values {
+    values.into_iter().filter(|value| is_wanted(&value.0)).collect()
+}
+
+/// Reads what `collect` wrote.
+fn collection(dir: &Path, watch: Option<Duration>) -> Outcome<Seen> {
+    let input = plot::load(dir, 0.0, &|name, _| is_wanted(name))?;
+    let plot::Input { target, version, samples, settings, absent, .. } = input;
+    let samples = last_part(samples, watch);
+    Ok(Seen { target, version, samples, settings, absent, place: None })
+}
+
+/// Reads the flight recorder of a database, which another process may have open: what it has
+/// recorded since the last opening.
+fn database(dir: &Path, watch: Option<Duration>) -> Outcome<Seen> {
+    let recording = sources::recording(dir)?;
+    let last = recording.samples().last().map(|sample| sample.session);
+    let mut samples = Samples::new();
+    for sample in recording.samples().filter(|sample| Some(sample.session) == last) {
+        samples.push(sample.unix_us as f64 / 1e6, wanted(sources::all_of_millpond(&sample.metrics)));
+    }
+    output::samples::in_order(&mut samples.seconds);
+    Ok(Seen {
+        target: dir.display().to_string(),
+        version: "Millpond".to_owned(),
+        samples: last_part(samples, watch),
+        settings: std::collections::BTreeMap::new(),
+        absent: sources::absent_in_millpond(),
+        place: None,
+    })
+}
+
+/// Keeps the last part of samples.
+fn last_part(mut samples: Samples, watch: Option<Duration>) -> Samples {
+    let Some(watch) = watch else { return samples };
+    let from = samples.end() - watch.as_secs_f64();
+    let cut = samples.seconds.partition_point(|seconds| *seconds < from);
+    samples.seconds.drain(..cut);
+    for column in samples.columns.values_mut() {
+        column.values.drain(..cut.min(column.values.len()));
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use output::samples::ColumnKind::Gauge;
+
+    #[test]
+    fn the_last_part_of_a_recording_is_kept() {
+        let mut samples = Samples::new();
+        for second in 0..10 {
+            samples.push(f64::from(second), vec![("x".into(), "", Gauge, f64::from(second))]);
+        }
+        let kept = last_part(samples.clone(), Some(Duration::from_secs(3)));
+        assert_eq!(kept.seconds, [6.0, 7.0, 8.0, 9.0]);
+        assert_eq!(kept.level("x")[0], (6.0, Some(6.0)));
+        assert_eq!(last_part(samples.clone(), None), samples);
+    }
+}

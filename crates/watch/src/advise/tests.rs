@@ -1,0 +1,572 @@
+//! Servers and databases with trouble and calm ones, as scripts, and what is said of them.
+//!
+//! A script has a line for each thing: `version`, `set NAME VALUE`, `level NAME V1 V2 …` (the values
+//! in turns), `grows NAME N` (so much each second), `off NAME METRIC`, `unknown NAME REASON`,
+//! `place FILE_SYSTEM solid|rotating`, `seconds N`. Sizes are numbers with K, M, G.
+
+use super::advice::Advice;
+use super::facts::Place;
+use super::seen::Seen;
+use super::{gather, rules, say};
+use crate::collect::{self, Extractor, Job};
+use crate::scratch::Scratch;
+use crate::sources::{About, Sample, Source};
+use client::{LoginFlags, Trouble};
+use expect_test::{Expect, expect};
+use output::samples::ColumnKind::{Counter, Gauge};
+use output::samples::{Samples, Values};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn number(text: &str) -> f64 {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'K') => (&text[..text.len() - 1], 1024.0),
+        Some(b'M') => (&text[..text.len() - 1], 1024.0 * 1024.0),
+        Some(b'G') => (&text[..text.len() - 1], 1024.0 * 1024.0 * 1024.0),
+        _ => (text, 1.0),
+    };
+    digits.parse::<f64>().unwrap() * factor
+}
+
+fn seen(script: &str) -> Seen {
+    let mut seen = Seen {
+        target: "mysql://db/".to_owned(),
+        version: String::new(),
+        samples: Samples::new(),
+        settings: BTreeMap::new(),
+        absent: BTreeMap::new(),
+        place: None,
+    };
+    let (mut levels, mut growths, mut seconds) = (Vec::new(), Vec::new(), 30);
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (word, rest) = line.split_once(' ').unwrap();
+        let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "version" => seen.version = rest.to_owned(),
+            "set" => drop(seen.settings.insert(name.to_owned(), value.to_owned())),
+            "level" => levels.push((name, value.split(' ').map(number).collect::<Vec<f64>>())),
+            "grows" => growths.push((name, number(value))),
+            "off" => {
+                let why = format!("switched off; SET GLOBAL innodb_monitor_enable = '{value}' does it");
+                seen.absent.insert(name.to_owned(), why);
+            }
+            "unknown" => drop(seen.absent.insert(name.to_owned(), value.to_owned())),
+            "seconds" => seconds = rest.parse().unwrap(),
+            "place" => {
+                let kinds = ["ext4", "zfs", "xfs", "tmpfs"];
+                let file_system = kinds.into_iter().find(|kind| *kind == name);
+                seen.place = Some(Place { file_system, rotates: Some(value == "rotating") });
+            }
+            other => panic!("{other}"),
+        }
+    }
+    for second in 0..=seconds {
+        let mut values: Values = Vec::new();
+        for (name, all) in &levels {
+            values.push(((*name).to_owned(), "", Gauge, all[second % all.len()]));
+        }
+        for (name, growth) in &growths {
+            values.push(((*name).to_owned(), "", Counter, 1e9 + growth * second as f64));
+        }
+        seen.samples.push(second as f64, values);
+    }
+    seen
+}
+
+fn advice(script: &str) -> Vec<Advice> {
+    rules::decide(&gather::facts(&seen(script)))
+}
+
+fn check(script: &str, expected: &Expect) {
+    expected.assert_eq(&say(&seen(script)).text);
+}
+
+/// Returns the names of the rules that say something.
+fn rules_of(script: &str) -> Vec<&'static str> {
+    advice(script).iter().map(|advice| advice.rule).collect()
+}
+
+fn of(script: &str, rule: &str) -> Option<Advice> {
+    advice(script).into_iter().find(|advice| advice.rule == rule)
+}
+
+/// A MariaDB whose log is too short.
+const SHORT_LOG: &str = "
+    version MariaDB 10.11.19
+    set innodb_io_capacity 200
+    set innodb_io_capacity_max 2000
+    set innodb_max_dirty_pages_pct 90.000000
+    set innodb_flushing_avg_loops 30
+    level checkpoint_age_bytes 6M 6.4M 5M
+    level checkpoint_age_soft 5.6M
+    level checkpoint_age_limit 6.4M
+    level redo_capacity_bytes 8M
+    level dirty_percent 20
+    level dirty_pages 2000
+    grows redo_bytes_written 3M
+    grows log_bytes_written 4M
+    grows pages_written 1500
+    off hard_waits buffer_flush_sync_waits
+    off pages_written_by_force.sync buffer_flush_sync_total_pages
+    off rollbacks trx_rollbacks
+";
+
+/// A MariaDB with nothing to change.
+const CALM: &str = "
+    version MariaDB 10.11.19
+    set innodb_io_capacity 200
+    set innodb_io_capacity_max 2000
+    set innodb_max_dirty_pages_pct 90.000000
+    set innodb_adaptive_flushing ON
+    set innodb_lru_scan_depth 1536
+    set innodb_log_buffer_size 16777216
+    set sync_binlog 1
+    set log_bin ON
+    level checkpoint_age_bytes 1M 2M
+    level checkpoint_age_soft 67M
+    level checkpoint_age_limit 77M
+    level redo_capacity_bytes 96M
+    level dirty_percent 2
+    level dirty_pages 200
+    level threads_running 3
+    level pending_fsyncs 0
+    grows redo_bytes_written 100K
+    grows log_bytes_written 120K
+    grows pages_written 50
+    grows fsyncs 80
+    grows free_frame_waits 0
+    grows log_buffer_waits 0
+    grows binlog_commits 49
+    grows binlog_group_commits 10
+    grows doublewrite_pages 50
+    off hard_waits buffer_flush_sync_waits
+";
+
+/// Adds lines to a script; a later line of a setting counts, a figure must not be twice.
+fn with(script: &str, lines: &str) -> String {
+    let replaced = |line: &str| {
+        let key = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (word, name) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            if ["version", "seconds", "place"].contains(&word) { word.to_owned() } else { name.to_owned() }
+        };
+        lines.lines().any(|new| !new.trim().is_empty() && key(new) == key(line))
+    };
+    let kept: Vec<&str> = script.lines().filter(|line| !replaced(line)).collect();
+    format!("{}\n{lines}", kept.join("\n"))
+}
+
+#[test]
+fn a_log_that_is_too_short() {
+    check(
+        SHORT_LOG,
+        &expect![[r#"
+        mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+
+        1 log size         URGENT: the redo log is too short: InnoDB flushes with full force, and writers
+                           wait: at or above the soft limit 21 of 30 s, at the limit 10 of 30 s; peak 6.4
+                           MiB of 6.4 MiB; redo 3 MiB/s; waits of writers are not counted
+                           do     SET GLOBAL innodb_log_file_size = 256*1024*1024
+                           costs  online; after a restart it is gone unless it is in the option file too;
+                                  256 MiB of disk; a recovery at the limit reads 205 MiB instead of 6.4 MiB:
+                                  24 s to 60 s instead of less than 1 s to 2 s, at the published 2 to 5
+                                  minutes a GiB
+                           undo   SET GLOBAL innodb_log_file_size = 8*1024*1024
+                           sure   that it is too short is sure. How long it must be is not: the peak is cut
+                                  off by the limit, so run advise again afterwards; not the rule of an hour:
+                                  it asks for 14.1 GiB, because it counts all that is written and not what
+                                  waits for the checkpoint
+        2 io capacity      innodb_io_capacity is below what the load needs, so flushing comes late and all
+                           at once: 1500 pages/s written on average, 1500 in the busiest second, in 30 s;
+                           innodb_io_capacity is 200, _max 2000
+                           do     SET GLOBAL innodb_io_capacity_max = 2000
+                                  SET GLOBAL innodb_io_capacity = 1500
+                           costs  online; after a restart it is gone unless it is in the option file too;
+                                  more page writes where the load would have let the age grow
+                           undo   SET GLOBAL innodb_io_capacity = 200; SET GLOBAL innodb_io_capacity_max =
+                                  2000
+                           sure   that the device can do it is sure: it has done it. Whether reads suffer is
+                                  not known
+        3 measure          who waits at the limit, and what forces pages to be written, is not counted: 2
+                           metrics are off (buffer_flush_sync_waits, buffer_flush_sync_total_pages), while
+                           the age was at or above its soft limit 21 of 30 s
+                           do     SET GLOBAL innodb_monitor_enable = 'buffer_flush_%'
+                           costs  online, until a restart; a few counters in memory
+                           undo   SET GLOBAL innodb_monitor_disable = 'buffer_flush_%'
+                           sure   sure that it can be counted; then run advise again
+        4 dirty pages      the other way than a longer log: write pages before the soft limit forces it: 20
+                           % of the pages dirty on average, allowed 90 %, while the age was at or above its
+                           soft limit 21 of 30 s
+                           do     SET GLOBAL innodb_max_dirty_pages_pct = 15
+                           costs  online; after a restart it is gone unless it is in the option file too;
+                                  more page writes, because fewer changes share one
+                           undo   SET GLOBAL innodb_max_dirty_pages_pct = 90
+                           sure   not sure: it helps if the load comes in bursts, and not if the device is
+                                  busy all the time. A longer log is the surer way
+    "#]],
+    );
+}
+
+#[test]
+fn a_calm_server_needs_no_change_and_says_why() {
+    check(
+        CALM,
+        &expect![[r#"
+        mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+
+        1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
+                           redo 100 KiB/s; 0 waits for a free page; 0 waits for the log buffer
+                           sure   sure for this time only: a busier one may show more
+        2 log size         a longer redo log gains nothing: peak 2 MiB, 2.6 % of the limit 77 MiB, never at
+                           the soft limit in 30 s; not the rule of an hour: it asks for 422 MiB, 211 times
+                           what was used, because it counts all that is written and not what waits for the
+                           checkpoint
+                           sure   sure for these 30 s. A busier time may need more: --watch 10m, or a
+                                  collection of a day
+        3 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
+                           in 30 s
+                           sure   sure: the groups are counted
+    "#]],
+    );
+}
+
+#[test]
+fn a_log_that_is_nearly_too_short_gets_a_fifth_more() {
+    let script = with(CALM, "level checkpoint_age_bytes 30M 60M");
+    check(
+        &script,
+        &expect![[r#"
+        mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+
+        1 log size         the checkpoint age comes near its soft limit: nobody waits yet: peak 60 MiB, 90 %
+                           of the soft limit 67 MiB, in 30 s
+                           do     SET GLOBAL innodb_log_file_size = 116*1024*1024
+                           costs  online; after a restart it is gone unless it is in the option file too;
+                                  116 MiB of disk; a recovery at the limit reads 93.0 MiB instead of 77 MiB:
+                                  11 s to 27 s instead of 9 s to 23 s, at the published 2 to 5 minutes a GiB
+                           undo   SET GLOBAL innodb_log_file_size = 96*1024*1024
+                           sure   seen for 30 s: if a busier hour comes, it will reach the limit. A fifth
+                                  more, then look again; not the rule of an hour: it asks for 422 MiB, 7.0
+                                  times what was used, because it counts all that is written and not what
+                                  waits for the checkpoint
+        2 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
+                           in 30 s
+                           sure   sure: the groups are counted
+    "#]],
+    );
+}
+
+#[test]
+fn a_log_that_is_far_too_long_is_made_shorter_only_after_a_long_watch() {
+    let long = "
+        version MySQL 8.4.1
+        level checkpoint_age_bytes 10M 200M
+        level checkpoint_age_soft 12G
+        level checkpoint_age_limit 13G
+        level redo_capacity_bytes 16G";
+    let short_watch = of(&with(CALM, long), "log size").unwrap();
+    assert_eq!(short_watch.action, "no change needed");
+    assert!(short_watch.sure.contains("30 s are too short a time"), "{}", short_watch.sure);
+    let long_watch = of(&with(&with(CALM, long), "seconds 3600"), "log size").unwrap();
+    assert_eq!(long_watch.action, "SET GLOBAL innodb_redo_log_capacity = 2048*1024*1024");
+    assert_eq!(long_watch.undo, "SET GLOBAL innodb_redo_log_capacity = 16384*1024*1024");
+    assert!(long_watch.costs.contains("a crash at the limit costs 26 min to 65 min"), "{}", long_watch.costs);
+}
+
+/// Each line: what is added to the calm server, and the rules that then say something.
+#[test]
+fn each_rule_speaks_of_its_trouble_and_is_silent_otherwise() {
+    let slow = "level pending_fsyncs 2\n grows fsyncs 100\n set innodb_flush_log_at_trx_commit 1\n \
+                set innodb_log_group_home_dir ./";
+    let early = "grows pages_written 900\n set innodb_io_capacity 20000\n level dirty_pages 900";
+    let waits = "grows free_frame_waits 3\n grows pages_read 9000";
+    let unsynced = "set sync_binlog 0\n set innodb_flush_log_at_trx_commit 1";
+    let alone = "grows binlog_commits 500\n grows binlog_group_commits 480\n level threads_running 32\n \
+                 set binlog_commit_wait_count 0\n set binlog_commit_wait_usec 100000";
+    let cached = "set innodb_flush_method fsync\n place ext4 solid";
+    let beside = "version MySQL 5.7.44\n set innodb_flush_neighbors 1\n place ext4 solid";
+    for (lines, rule) in [
+        (slow, Some("log place")),
+        ("level pending_fsyncs 0.1\n grows fsyncs 1000\n set innodb_flush_log_at_trx_commit 1", None),
+        (early, Some("io capacity")),
+        ("grows pages_written 900\n set innodb_io_capacity 20000\n level dirty_pages 90000", None),
+        (waits, Some("free pages")),
+        ("grows log_buffer_waits 1", Some("log buffer")),
+        (unsynced, Some("binlog")),
+        (alone, Some("binlog")),
+        (cached, Some("flush method")),
+        ("set innodb_flush_method fsync\n place tmpfs solid", None),
+        ("set innodb_flush_method O_DIRECT\n place ext4 solid", None),
+        (beside, Some("neighbours")),
+        // There it asks the device.
+        ("set innodb_flush_neighbors 1\n place ext4 solid", None),
+        ("version MySQL 5.7.44\n set innodb_flush_neighbors 1\n place ext4 rotating", None),
+        ("set innodb_doublewrite ON\n place zfs solid", Some("doublewrite")),
+        ("set innodb_doublewrite ON\n place ext4 solid", None),
+        ("set innodb_doublewrite OFF\n place zfs solid", None),
+    ] {
+        let said = rules_of(&with(CALM, lines));
+        match rule {
+            Some(rule) => assert_eq!(said[0], rule, "{lines}: {said:?}"),
+            None => assert_eq!(said, ["overall", "log size", "binlog"], "{lines}"),
+        }
+    }
+}
+
+#[test]
+fn no_figures_no_rules() {
+    for version in ["MariaDB 10.11.19", "MySQL 5.7.44", "Percona Server 8.0.36", "MySQL 26.1.0"] {
+        let script = format!("version {version}\n level uptime_seconds 5");
+        let said = advice(&script);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].finding.starts_with("nothing can be said"), "{said:?}");
+        assert!(!say(&seen(&script)).urgent);
+    }
+    let idle = with(CALM, "grows redo_bytes_written 0\n grows pages_written 0");
+    assert!(of(&idle, "overall").unwrap().finding.starts_with("nothing was written"));
+    assert!(of(&idle, "log size").is_none());
+}
+
+/// Servers whose log is too short get what their version has.
+#[test]
+fn statements_fit_the_version() {
+    for (version, action) in [
+        ("MariaDB 10.4.34", "innodb_log_file_size = 256M in the option file, and a restart"),
+        ("MariaDB 10.6.20", "innodb_log_file_size = 256M in the option file, and a restart"),
+        ("MariaDB 10.9.0", "SET GLOBAL innodb_log_file_size = 256*1024*1024"),
+        ("MySQL 8.0.29", "innodb_log_file_size = 256M in the option file, and a restart"),
+        ("MySQL 8.0.30", "SET GLOBAL innodb_redo_log_capacity = 256*1024*1024"),
+        ("MySQL 26.7.0", "SET GLOBAL innodb_redo_log_capacity = 256*1024*1024"),
+        ("Percona Server 8.4.2", "SET GLOBAL innodb_redo_log_capacity = 256*1024*1024"),
+    ] {
+        let script = with(SHORT_LOG, &format!("version {version}"));
+        assert_eq!(of(&script, "log size").unwrap().action, action, "{version}");
+    }
+    // The settings know the version better than the line of a collection.
+    let settings =
+        "version MariaDB 10.11.19\n set version 8.0.36-28\n set version_comment Percona Server (GPL)";
+    assert!(of(&with(SHORT_LOG, settings), "log size").unwrap().action.contains("redo_log_capacity"));
+    let threads = "level threads_running 40\n grows free_frame_waits 3\n set innodb_lru_flush_size 32\n \
+                   set innodb_lru_scan_depth 100";
+    let action = |version: &str| {
+        of(&with(CALM, &format!("version {version}\n {threads}")), "free pages").unwrap().action
+    };
+    assert_eq!(
+        action("MariaDB 10.11.7"),
+        "SET GLOBAL innodb_lru_scan_depth = 240; SET GLOBAL innodb_lru_flush_size = 120"
+    );
+    assert_eq!(action("MariaDB 10.11.8"), "SET GLOBAL innodb_lru_scan_depth = 200");
+    let behind = "set innodb_doublewrite ON\n grows doublewrite_pages 1500\n version";
+    assert!(of(&with(SHORT_LOG, &format!("{behind} MySQL 8.0.20")), "doublewrite").is_some());
+    assert!(of(&with(SHORT_LOG, &format!("{behind} MySQL 8.0.19")), "doublewrite").is_none());
+    assert!(of(&with(SHORT_LOG, &format!("{behind} MariaDB 11.8.3")), "doublewrite").is_none());
+}
+
+#[test]
+fn at_most_five_the_urgent_ones_first() {
+    let script = with(
+        SHORT_LOG,
+        "version MySQL 5.7.44
+         grows log_buffer_waits 2
+         set innodb_log_buffer_size 8388608
+         set innodb_flush_neighbors 1
+         set innodb_flush_method fsync
+         place ext4 solid",
+    );
+    assert_eq!(rules_of(&script), ["log size", "log buffer", "io capacity", "measure", "dirty pages"]);
+    assert!(say(&seen(&script)).urgent);
+    assert!(!say(&seen(CALM)).urgent);
+}
+
+#[test]
+fn a_missing_privilege_is_said() {
+    let script = "
+        version MySQL 5.7.44
+        level uptime_seconds 5
+        unknown checkpoint_age_bytes the user lacks the privilege PROCESS: GRANT PROCESS ON *.* TO the user";
+    let advice = of(script, "measure").unwrap();
+    assert!(advice.action.starts_with("GRANT PROCESS"), "{}", advice.action);
+    assert_eq!(rules_of(script), ["measure"]);
+}
+
+#[test]
+fn the_json_is_a_list_of_objects_with_these_names() {
+    let json: serde_json::Value = serde_json::from_str(&say(&seen(SHORT_LOG)).json).unwrap();
+    let list = json.as_array().unwrap();
+    let names = ["costs", "do", "evidence", "finding", "rule", "sure", "undo", "urgency"];
+    for advice in list {
+        let object = advice.as_object().unwrap();
+        let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, names);
+        assert!(object.values().all(serde_json::Value::is_string));
+    }
+    assert_eq!((&list[0]["rule"], &list[0]["urgency"]), (&"log size".into(), &"urgent".into()));
+}
+
+/// A database of Millpond that writes.
+const POND: &str = "
+    version Millpond
+    level checkpoint_age_bytes 20M 30M
+    level checkpoint_age_soft 60M
+    level checkpoint_age_limit 80M
+    level redo_capacity_bytes 90M
+    level redo_helpful_bytes 256M
+    level replay_rate 12M
+    level buffer_pool_bytes 64M
+    level durable 1
+    grows redo_bytes_written 5M
+    grows throttled_us_total 0
+    grows hard_waits 0
+    grows free_frame_waits 0
+    grows pages_written 500
+    grows pages_written_by_force.free_frames 20
+";
+
+#[test]
+fn a_database_whose_writers_are_delayed() {
+    check(
+        &with(POND, "grows throttled_us_total 400000"),
+        &expect![[r#"
+        mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
+
+        1 millpond log     writers are delayed, because the log is as short as the recovery target asks for:
+                           writers delayed 400.0 ms a second, 0 waits at the limit, in 30 s; peak of the
+                           checkpoint age 30 MiB of 80 MiB; redo 5 MiB/s
+                           do     Db::set_recovery_target or Options::recovery_target: 20 s
+                           costs  online; a recovery from the limit takes up to 13 s instead of 7 s, at the
+                                  measured 12 MiB/s
+                           undo   Db::set_recovery_target or Options::recovery_target: 10 s (derived from
+                                  the capacity; it is 10 s if you set none)
+                           sure   that they are delayed is sure. A longer log lets changes share page
+                                  writes; if the device cannot keep up with those either, the delay stays
+    "#]],
+    );
+}
+
+#[test]
+fn a_calm_database() {
+    check(
+        POND,
+        &expect![[r#"
+        mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
+
+        1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
+                           redo 5 MiB/s
+                           sure   sure for this time only: a busier one may show more
+        2 millpond log     a longer redo log gains nothing: no writer was delayed in 30 s; peak of the
+                           checkpoint age 30 MiB of 80 MiB; replay does 12 MiB/s: a recovery from the peak
+                           takes 2 s, from the limit 7 s
+                           sure   sure for these 30 s
+    "#]],
+    );
+}
+
+#[test]
+fn each_trouble_of_a_database() {
+    let delayed = "grows throttled_us_total 400000";
+    for (lines, rule, action) in [
+        (format!("{delayed}\n level redo_helpful_bytes 92M"), "millpond log", "a larger buffer pool"),
+        ("grows free_frame_waits 1".to_owned(), "millpond pool", "Options::buffer_pool_bytes: 128M"),
+        ("grows pages_written_by_force.free_frames 300".to_owned(), "millpond pool", "128M"),
+        ("level poisoned 1".to_owned(), "millpond safety", "open the database again"),
+        ("level doublewrite_off 1".to_owned(), "millpond safety", "Db::set_doublewrite"),
+        ("level durable 0".to_owned(), "millpond safety", "on a disk"),
+    ] {
+        let first = advice(&with(POND, &lines)).remove(0);
+        assert_eq!(first.rule, rule, "{lines}");
+        assert!(first.action.contains(action), "{}", first.action);
+    }
+}
+
+/// A server with both engines: Millpond's figures have its name before them.
+#[test]
+fn millpond_in_a_server() {
+    let of_server: Vec<String> = POND
+        .lines()
+        .filter_map(|line| line.trim().split_once(' '))
+        .filter(|(word, _)| *word != "version")
+        .map(|(word, rest)| format!("{word} millpond_{rest}"))
+        .collect();
+    let server = format!("{CALM}\n{}\n set millpond_recovery_target 10", of_server.join("\n"));
+    let rules = ["overall", "log size", "millpond log", "binlog"];
+    assert_eq!(rules_of(&server), rules);
+    let delayed = with(&server, "grows millpond_throttled_us_total 400000");
+    let advice = of(&delayed, "millpond log").unwrap();
+    assert_eq!(advice.action, "SET GLOBAL millpond_recovery_target = 20");
+    assert_eq!(advice.undo, "SET GLOBAL millpond_recovery_target = 10");
+    let pinned = with(&delayed, "set millpond_redo_capacity 94371840");
+    let advice = of(&pinned, "millpond log").unwrap();
+    assert_eq!(advice.action, "SET GLOBAL millpond_redo_capacity = 180*1024*1024");
+}
+
+/// Gives the samples of a script, as a server would.
+struct Scripted {
+    about: About,
+    seen: Seen,
+    at: usize,
+}
+
+impl Source for Scripted {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn sample(&mut self) -> Result<Sample, Trouble> {
+        let at = self.at.min(self.seen.samples.seconds.len() - 1);
+        self.at += 1;
+        let value = |(name, column): (&String, &output::samples::Column)| {
+            Some((name.clone(), "", column.kind, column.values[at]?))
+        };
+        let values = self.seen.samples.columns.iter().filter_map(value).collect();
+        Ok(Sample::new(crate::sources::now_us(), values))
+    }
+}
+
+#[test]
+fn a_collection_is_a_target() {
+    let scratch = Scratch::new("advise-collection");
+    let seen = seen(SHORT_LOG);
+    let about = About {
+        target: seen.target.clone(),
+        version: seen.version.clone(),
+        configuration: seen.settings.clone().into_iter().collect(),
+        origins: vec![(
+            "hard_waits",
+            Err("switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_waits' does".to_owned()),
+        )],
+        refusals: Vec::new(),
+    };
+    let out = scratch.0.join("run");
+    let extractor = Extractor::new(&[], &[]).unwrap();
+    let job = Job { out: out.clone(), extractor, limit: Some(3) };
+    collect::run(&mut Scripted { about, seen, at: 0 }, &job).unwrap();
+    let said = super::run(out.to_str().unwrap(), &LoginFlags::default(), None).unwrap();
+    assert!(said.urgent, "{}", said.text);
+    let list: Vec<serde_json::Value> = serde_json::from_str(&said.json).unwrap();
+    let rules: Vec<&str> = list.iter().filter_map(|advice| advice["rule"].as_str()).collect();
+    assert_eq!(rules, ["log size", "io capacity", "measure", "dirty pages"]);
+    let action = list[0]["do"].as_str().unwrap();
+    assert!(action.starts_with("SET GLOBAL innodb_log_file_size = "), "{action}");
+}
+
+#[test]
+fn a_database_directory_is_a_target_and_what_is_none_is_named() {
+    let scratch = Scratch::new("advise-database");
+    let dir = scratch.0.join("db");
+    let options = millpond::Options::new().buffer_pool_bytes(16 << 20);
+    let db = options.recorder_interval(Duration::from_millis(10)).open(&dir).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut recorded = 0;
+    while recorded < 3 {
+        let mut transaction = db.begin().unwrap();
+        transaction.put(&table, b"key", b"value").unwrap();
+        transaction.commit().unwrap();
+        recorded = millpond::inspect::recording(&dir).map_or(0, |recording| recording.samples().count());
+    }
+    db.close().unwrap();
+    let said = super::run(dir.to_str().unwrap(), &LoginFlags::default(), None).unwrap();
+    assert!(said.text.contains("Millpond"), "{}", said.text);
+    let why = super::run(scratch.0.to_str().unwrap(), &LoginFlags::default(), None).unwrap_err();
+    assert!(why.to_string().contains("is not a Millpond database"), "{why}");
+}

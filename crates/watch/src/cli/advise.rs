@@ -1,0 +1,45 @@
+//! `millpond advise TARGET`: what to change at a server or a database, with figures.
+
+use crate::advise;
+use client::LoginFlags;
+use output::existing::check_writable;
+use output::failure::Outcome;
+use output::units::parse_duration;
+use output::{print, write_json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The exit status if something is urgent.
+const URGENT: u8 = 3;
+
+/// Say what to change, with the figures that show it; the exit status is 3 if something is urgent
+#[derive(Debug, clap::Args)]
+pub struct Advise {
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a directory of `collect`, or a database directory
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// How long to watch a server (30s if left out); of a directory, only the last part of what was recorded
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    watch: Option<Duration>,
+    /// Also write the advice to a file, as a list of objects
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    login: LoginFlags,
+}
+
+impl Advise {
+    /// Runs the command. Returns the exit status.
+    pub fn run(self) -> Outcome<ExitCode> {
+        if let Some(file) = &self.json {
+            check_writable(file)?;
+        }
+        let said = advise::run(&self.target, &self.login, self.watch)?;
+        if let Some(file) = &self.json {
+            write_json(file, &said.json)?;
+        }
+        print(&said.text);
+        Ok(if said.urgent { ExitCode::from(URGENT) } else { ExitCode::SUCCESS })
+    }
+}

@@ -30,6 +30,8 @@ pub(super) struct Facts {
 pub(super) struct LogFacts {
     /// The greatest checkpoint age, bytes.
     pub(super) age_peak: Option<f64>,
+    /// By how much it grew, bytes a second, if it was still growing at the end.
+    pub(super) age_growth: Option<f64>,
     /// The soft limit of the checkpoint age, bytes.
     pub(super) soft: Option<f64>,
     /// Its limit.

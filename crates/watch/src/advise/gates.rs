@@ -21,8 +21,10 @@ const RESTART: &str = "a restart of the server";
 const RESIZES_BY_ITSELF: (u32, u32, u32) = (5, 6, 8);
 const BY_HAND: &str = "a restart of the server: a clean shutdown, and the old ib_logfile* moved away";
 
-/// Changes settings while the server runs. Each has a name, the old value and the new one.
+/// Changes settings while the server runs. Each has a name, the old value and the new one. One that
+/// stays as it is is left out.
 pub(super) fn online(changes: &[(&str, f64, f64)]) -> Change {
+    let changes: Vec<_> = changes.iter().filter(|(_, old, new)| old != new).collect();
     let set = |name: &str, value: f64| format!("SET GLOBAL {name} = {value}");
     let action: Vec<String> = changes.iter().map(|(name, _, new)| set(name, *new)).collect();
     let undo: Vec<String> = changes.iter().rev().map(|(name, old, _)| set(name, *old)).collect();
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn statements_are_undone_in_the_reverse_order() {
-        let change = online(&[("a_max", 1.0, 3.0), ("a", 0.5, 2.0)]);
+        let change = online(&[("a_max", 1.0, 3.0), ("same", 7.0, 7.0), ("a", 0.5, 2.0)]);
         assert_eq!(change.action, "SET GLOBAL a_max = 3; SET GLOBAL a = 2");
         assert_eq!(change.undo, "SET GLOBAL a = 0.5; SET GLOBAL a_max = 1");
     }

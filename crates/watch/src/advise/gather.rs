@@ -11,6 +11,8 @@ use output::samples::{Point, Samples};
 
 /// From this part of the limit on the age is at its limit: between two samples it may be above.
 const AT_LIMIT: f64 = 0.99;
+/// An age that has grown by less than this part of its limit stands.
+const GROWTH: f64 = 0.1;
 
 /// Returns the facts.
 pub(super) fn facts(seen: &Seen) -> Facts {
@@ -101,6 +103,19 @@ impl Series<'_> {
         known(self.samples.rate(&self.name(name))).max_by(f64::total_cmp)
     }
 
+    /// Returns by how much the age grew a second, if it was still growing at the end: the peak is
+    /// among the last samples, and the growth is a part of the limit. An age that goes up and down
+    /// like a saw may look so, too.
+    fn age_growth(&self) -> Option<f64> {
+        let ages: Vec<f64> = self.levels("checkpoint_age_bytes").collect();
+        let peak = self.peak("checkpoint_age_bytes")?;
+        let limit = self.last("checkpoint_age_limit").filter(|limit| *limit > 0.0)?;
+        let end = &ages[ages.len() - ages.len().div_ceil(10)..];
+        let grew = ages.last()? - ages.first()?;
+        let grows = end.contains(&peak) && grew >= GROWTH * limit && self.seconds > 0.0;
+        grows.then(|| grew / self.seconds)
+    }
+
     /// Returns the share of the samples in which the age is at least a part of another figure.
     fn age_reaches(&self, part: f64, of: &str) -> Option<f64> {
         let ages = self.samples.level(&self.name("checkpoint_age_bytes"));
@@ -120,6 +135,7 @@ fn known(points: Vec<Point>) -> impl Iterator<Item = f64> {
 fn log(own: &Series<'_>) -> LogFacts {
     LogFacts {
         age_peak: own.peak("checkpoint_age_bytes"),
+        age_growth: own.age_growth(),
         soft: own.last("checkpoint_age_soft").filter(|soft| *soft > 0.0),
         limit: own.last("checkpoint_age_limit").filter(|limit| *limit > 0.0),
         above_soft: own.age_reaches(1.0, "checkpoint_age_soft"),

@@ -3,7 +3,6 @@
 use super::advice::{Advice, Urgency};
 use super::seen::Seen;
 use crate::wrap::wrapped;
-use std::fmt::Write;
 
 /// The widest line, unless a statement is longer.
 const COLUMNS: usize = 100;
@@ -31,19 +30,25 @@ pub(super) fn text(seen: &Seen, advice: &[Advice]) -> String {
             out.push_str(&part("sure", &advice.sure));
             continue;
         }
-        // A statement is not broken, so that it can be copied.
-        let statements = advice.action.split("; ");
-        for (at, statement) in statements.enumerate() {
-            let name = if at == 0 { "do" } else { "" };
-            let _ = writeln!(out, "{:INDENT$}{name:7}{statement}", "");
+        out.push_str(&statements("do", &advice.action));
+        if !advice.costs.is_empty() {
+            out.push_str(&part("costs", &advice.costs));
         }
-        for (name, text) in [("costs", &advice.costs), ("undo", &advice.undo), ("sure", &advice.sure)] {
-            if !text.is_empty() {
-                out.push_str(&part(name, text));
-            }
+        if !advice.undo.is_empty() {
+            out.push_str(&statements("undo", &advice.undo));
         }
+        out.push_str(&part("sure", &advice.sure));
     }
     out
+}
+
+/// Writes statements, each in a line that is not broken, so that it can be copied.
+fn statements(name: &str, text: &str) -> String {
+    let line = |(at, statement)| {
+        let name = if at == 0 { name } else { "" };
+        format!("{:INDENT$}{name:7}{statement}\n", "")
+    };
+    text.split("; ").enumerate().map(line).collect()
 }
 
 fn part(name: &str, text: &str) -> String {

@@ -161,49 +161,47 @@ fn a_log_that_is_too_short() {
     check(
         SHORT_LOG,
         &expect![[r#"
-        mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+            mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
 
-        1 log size         URGENT: the redo log is too short: InnoDB flushes with full force, and writers
-                           wait: at or above the soft limit 21 of 30 s, at the limit 10 of 30 s; peak 6.4
-                           MiB of 6.4 MiB; redo 3 MiB/s; waits of writers are not counted
-                           do     SET GLOBAL innodb_log_file_size = 256*1024*1024
-                           costs  online; after a restart it is gone unless it is in the option file too;
-                                  256 MiB of disk; a recovery at the limit reads 205 MiB instead of 6.4 MiB:
-                                  24 s to 60 s instead of less than 1 s to 2 s, at the published 2 to 5
-                                  minutes a GiB
-                           undo   SET GLOBAL innodb_log_file_size = 8*1024*1024
-                           sure   that it is too short is sure. How long it must be is not: the peak is cut
-                                  off by the limit, so run advise again afterwards; not the rule of an hour:
-                                  it asks for 14.1 GiB, because it counts all that is written and not what
-                                  waits for the checkpoint
-        2 io capacity      innodb_io_capacity is below what the load needs, so flushing comes late and all
-                           at once: 1500 pages/s written on average, 1500 in the busiest second, in 30 s;
-                           innodb_io_capacity is 200, _max 2000
-                           do     SET GLOBAL innodb_io_capacity_max = 2000
-                                  SET GLOBAL innodb_io_capacity = 1500
-                           costs  online; after a restart it is gone unless it is in the option file too;
-                                  more page writes where the load would have let the age grow
-                           undo   SET GLOBAL innodb_io_capacity = 200; SET GLOBAL innodb_io_capacity_max =
-                                  2000
-                           sure   that the device can do it is sure: it has done it. Whether reads suffer is
-                                  not known
-        3 measure          who waits at the limit, and what forces pages to be written, is not counted: 2
-                           metrics are off (buffer_flush_sync_waits, buffer_flush_sync_total_pages), while
-                           the age was at or above its soft limit 21 of 30 s
-                           do     SET GLOBAL innodb_monitor_enable = 'buffer_flush_%'
-                           costs  online, until a restart; a few counters in memory
-                           undo   SET GLOBAL innodb_monitor_disable = 'buffer_flush_%'
-                           sure   sure that it can be counted; then run advise again
-        4 dirty pages      the other way than a longer log: write pages before the soft limit forces it: 20
-                           % of the pages dirty on average, allowed 90 %, while the age was at or above its
-                           soft limit 21 of 30 s
-                           do     SET GLOBAL innodb_max_dirty_pages_pct = 15
-                           costs  online; after a restart it is gone unless it is in the option file too;
-                                  more page writes, because fewer changes share one
-                           undo   SET GLOBAL innodb_max_dirty_pages_pct = 90
-                           sure   not sure: it helps if the load comes in bursts, and not if the device is
-                                  busy all the time. A longer log is the surer way
-    "#]],
+            1 log size         URGENT: the redo log is too short: InnoDB flushes with full force, and writers
+                               wait at the limit: at or above the soft limit 21 of 30 s, at the limit 10 of 30
+                               s; peak 6.4 MiB of 6.4 MiB; redo 3 MiB/s; waits of writers are not counted
+                               do     SET GLOBAL innodb_log_file_size = 256*1024*1024
+                               costs  online; after a restart it is gone unless it is in the option file too;
+                                      256 MiB of disk; a recovery at the limit reads 205 MiB instead of 6.4 MiB:
+                                      24 s to 60 s instead of less than 1 s to 2 s, at the published 2 to 5
+                                      minutes a GiB
+                               undo   SET GLOBAL innodb_log_file_size = 8*1024*1024
+                               sure   that it is too short is sure. How long it must be is not: the peak is cut
+                                      off by the limit, so run advise again afterwards; not the rule of an hour:
+                                      it asks for 14.1 GiB, because it counts all that is written and not what
+                                      waits for the checkpoint
+            2 io capacity      innodb_io_capacity is below what the load needs, so flushing comes late and all
+                               at once: 1500 pages/s written on average, 1500 in the busiest second, in 30 s;
+                               innodb_io_capacity is 200, _max 2000
+                               do     SET GLOBAL innodb_io_capacity = 1500
+                               costs  online; after a restart it is gone unless it is in the option file too;
+                                      more page writes where the load would have let the age grow
+                               undo   SET GLOBAL innodb_io_capacity = 200
+                               sure   that the device can do it is sure: it has done it. Whether reads suffer is
+                                      not known
+            3 measure          who waits at the limit, and what forces pages to be written, is not counted: 2
+                               metrics are off (buffer_flush_sync_waits, buffer_flush_sync_total_pages), while
+                               the age was at or above its soft limit 21 of 30 s
+                               do     SET GLOBAL innodb_monitor_enable = 'buffer_flush_%'
+                               costs  online, until a restart; a few counters in memory
+                               undo   SET GLOBAL innodb_monitor_disable = 'buffer_flush_%'
+                               sure   it can be counted; run advise again afterwards
+            4 dirty pages      the other way than a longer log: write pages before the soft limit forces it: 20
+                               % of the pages dirty on average, allowed 90 %, while the age was at or above its
+                               soft limit 21 of 30 s
+                               do     SET GLOBAL innodb_max_dirty_pages_pct = 15
+                               costs  online; after a restart it is gone unless it is in the option file too;
+                                      more page writes, because fewer changes share one
+                               undo   SET GLOBAL innodb_max_dirty_pages_pct = 90
+                               sure   it helps if the load comes in bursts, and not if the device is busy all
+                                      the time. A longer log is the surer way
+        "#]],
     );
 }
 
@@ -212,21 +210,21 @@ fn a_calm_server_needs_no_change_and_says_why() {
     check(
         CALM,
         &expect![[r#"
-        mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+            mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
 
-        1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
-                           redo 100 KiB/s; 0 waits for a free page; 0 waits for the log buffer
-                           sure   sure for this time only: a busier one may show more
-        2 log size         a longer redo log gains nothing: peak 2 MiB, 2.6 % of the limit 77 MiB, never at
-                           the soft limit in 30 s; not the rule of an hour: it asks for 422 MiB, 211 times
-                           what was used, because it counts all that is written and not what waits for the
-                           checkpoint
-                           sure   sure for these 30 s. A busier time may need more: --watch 10m, or a
-                                  collection of a day
-        3 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
-                           in 30 s
-                           sure   sure: the groups are counted
-    "#]],
+            1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
+                               redo 100 KiB/s; 0 waits for a free page; 0 waits for the log buffer
+                               sure   for this time only: a busier one may show more
+            2 log size         a longer redo log gains nothing: peak 2 MiB, 2.6 % of the limit 77 MiB, never at
+                               the soft limit in 30 s; not the rule of an hour: it asks for 422 MiB, 211 times
+                               what was used, because it counts all that is written and not what waits for the
+                               checkpoint
+                               sure   for these 30 s. A busier time may need more: --watch 10m, or a collection
+                                      of a day
+            3 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
+                               in 30 s
+                               sure   the groups are counted
+        "#]],
     );
 }
 
@@ -236,24 +234,44 @@ fn a_log_that_is_nearly_too_short_gets_a_fifth_more() {
     check(
         &script,
         &expect![[r#"
+            mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
+
+            1 log size         the checkpoint age comes near its soft limit: nobody waits yet: peak 60 MiB, 90 %
+                               of the soft limit 67 MiB, in 30 s
+                               do     SET GLOBAL innodb_log_file_size = 116*1024*1024
+                               costs  online; after a restart it is gone unless it is in the option file too;
+                                      116 MiB of disk; a recovery at the limit reads 93.0 MiB instead of 77 MiB:
+                                      11 s to 27 s instead of 9 s to 23 s, at the published 2 to 5 minutes a GiB
+                               undo   SET GLOBAL innodb_log_file_size = 96*1024*1024
+                               sure   seen for 30 s: if a busier hour comes, it will reach the limit. A fifth
+                                      more, then look again; not the rule of an hour: it asks for 422 MiB, 7.0
+                                      times what was used, because it counts all that is written and not what
+                                      waits for the checkpoint
+            2 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
+                               in 30 s
+                               sure   the groups are counted
+        "#]],
+    );
+}
+
+#[test]
+fn an_age_that_still_grows_has_no_peak() {
+    let growing: Vec<String> = (0..=30).map(|second| format!("{}M", 10 + second)).collect();
+    let script = with(CALM, &format!("level checkpoint_age_bytes {}", growing.join(" ")));
+    check(&script, &expect![[r#"
         mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
 
-        1 log size         the checkpoint age comes near its soft limit: nobody waits yet: peak 60 MiB, 90 %
-                           of the soft limit 67 MiB, in 30 s
-                           do     SET GLOBAL innodb_log_file_size = 116*1024*1024
-                           costs  online; after a restart it is gone unless it is in the option file too;
-                                  116 MiB of disk; a recovery at the limit reads 93.0 MiB instead of 77 MiB:
-                                  11 s to 27 s instead of 9 s to 23 s, at the published 2 to 5 minutes a GiB
-                           undo   SET GLOBAL innodb_log_file_size = 96*1024*1024
-                           sure   seen for 30 s: if a busier hour comes, it will reach the limit. A fifth
-                                  more, then look again; not the rule of an hour: it asks for 422 MiB, 7.0
-                                  times what was used, because it counts all that is written and not what
-                                  waits for the checkpoint
-        2 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
+        1 overall          nothing to change so far: the checkpoint age still grows: 31 samples in 30 s;
+                           redo 100 KiB/s; 0 waits for a free page; 0 waits for the log buffer
+                           sure   for this time only: a busier one may show more
+        2 log size         the checkpoint age still grows, so what the load needs was not seen: 40 MiB, 52 %
+                           of the limit 77 MiB, after 30 s in which it grew by 1 MiB/s
+                           sure   not known yet: if it goes on growing, it is at its soft limit in 27 s.
+                                  Watch for longer than that, with --watch
+        3 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
                            in 30 s
-                           sure   sure: the groups are counted
-    "#]],
-    );
+                           sure   the groups are counted
+    "#]]);
 }
 
 #[test]
@@ -428,19 +446,19 @@ fn a_database_whose_writers_are_delayed() {
     check(
         &with(POND, "grows throttled_us_total 400000"),
         &expect![[r#"
-        mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
+            mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
 
-        1 millpond log     writers are delayed, because the log is as short as the recovery target asks for:
-                           writers delayed 400.0 ms a second, 0 waits at the limit, in 30 s; peak of the
-                           checkpoint age 30 MiB of 80 MiB; redo 5 MiB/s
-                           do     Db::set_recovery_target or Options::recovery_target: 20 s
-                           costs  online; a recovery from the limit takes up to 13 s instead of 7 s, at the
-                                  measured 12 MiB/s
-                           undo   Db::set_recovery_target or Options::recovery_target: 10 s (derived from
-                                  the capacity; it is 10 s if you set none)
-                           sure   that they are delayed is sure. A longer log lets changes share page
-                                  writes; if the device cannot keep up with those either, the delay stays
-    "#]],
+            1 millpond log     writers are delayed, because the log is as short as the recovery target asks for:
+                               writers delayed 400.0 ms a second, 0 waits at the limit, in 30 s; peak of the
+                               checkpoint age 30 MiB of 80 MiB; redo 5 MiB/s
+                               do     Db::set_recovery_target or Options::recovery_target: 20 s
+                               costs  online; a recovery from the limit takes up to 13 s instead of 7 s, at the
+                                      measured 12 MiB/s
+                               undo   Db::set_recovery_target or Options::recovery_target: 10 s (derived from the capacity
+                                      it is 10 s if you set none)
+                               sure   that they are delayed is sure. A longer log lets changes share page
+                                      writes; if the device cannot keep up with those either, the delay stays
+        "#]],
     );
 }
 
@@ -449,16 +467,16 @@ fn a_calm_database() {
     check(
         POND,
         &expect![[r#"
-        mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
+            mysql://db/, Millpond: 31 samples in 30 s. Nothing was changed.
 
-        1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
-                           redo 5 MiB/s
-                           sure   sure for this time only: a busier one may show more
-        2 millpond log     a longer redo log gains nothing: no writer was delayed in 30 s; peak of the
-                           checkpoint age 30 MiB of 80 MiB; replay does 12 MiB/s: a recovery from the peak
-                           takes 2 s, from the limit 7 s
-                           sure   sure for these 30 s
-    "#]],
+            1 overall          no change needed: no setting that is looked at helps here: 31 samples in 30 s;
+                               redo 5 MiB/s; 0 waits of Millpond for a free frame
+                               sure   for this time only: a busier one may show more
+            2 millpond log     a longer redo log gains nothing: no writer was delayed in 30 s; peak of the
+                               checkpoint age 30 MiB of 80 MiB; replay does 12 MiB/s: a recovery from the peak
+                               takes 2 s, from the limit 7 s
+                               sure   for these 30 s; a busier time may show more
+        "#]],
     );
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
             RULE,
             format!("nothing to gain: {group:.1} transactions share a sync"),
             evidence,
-            "sure: the groups are counted".to_owned(),
+            "the groups are counted".to_owned(),
         )),
         1.0 => alone(facts, commits, evidence),
         _ => None,
@@ -52,7 +52,7 @@ fn not_synced(facts: &Facts, evidence: String) -> Option<Advice> {
         action: change.action,
         costs: format!("{}; one more sync for each group", change.note),
         undo: change.undo,
-        sure: "sure, if a replica or a recovery to a point in time uses the binary log".to_owned(),
+        sure: "it matters if a replica or a recovery to a point in time uses the binary log".to_owned(),
     })
 }
 
@@ -77,7 +77,7 @@ fn alone(facts: &Facts, commits: f64, evidence: String) -> Option<Advice> {
         action: change.action,
         costs: format!("{}; each commit waits up to {WAIT_US} µs for others", change.note),
         undo: change.undo,
-        sure: "not sure: a wait pays only where a sync takes longer than it. Compare transactions a second \
+        sure: "a wait pays only where a sync takes longer than it. Compare transactions a second \
                before and after"
             .to_owned(),
     })

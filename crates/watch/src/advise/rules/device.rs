@@ -31,9 +31,8 @@ pub(crate) fn neighbours(facts: &Facts) -> Option<Advice> {
         action: change.action,
         costs: change.note.to_owned(),
         undo: change.undo,
-        sure:
-            "sure if the system is right that the device does not rotate; a virtual disk may be one that does"
-                .to_owned(),
+        sure: "the system says that the device does not rotate; behind a virtual disk may be one that does"
+            .to_owned(),
     })
 }
 
@@ -64,8 +63,9 @@ pub(crate) fn flush_method(facts: &Facts) -> Option<Advice> {
             change.note
         ),
         undo: change.undo,
-        sure: "not sure for a small pool beside much free memory: there the cache is the larger part"
-            .to_owned(),
+        sure:
+            "with a small pool beside much free memory the cache is the larger part, and this makes it worse"
+                .to_owned(),
     })
 }
 
@@ -95,10 +95,9 @@ pub(crate) fn doublewrite(facts: &Facts) -> Option<Advice> {
         action: change.action,
         costs: format!("{}; another device, which must be there at each start", change.note),
         undo: change.undo,
-        sure:
-            "sure that the writes move; it helps only if the device of the data is the bottleneck. A longer \
+        sure: "the writes move; it helps only if the device of the data is the bottleneck. A longer \
                log saves page writes without another device"
-                .to_owned(),
+            .to_owned(),
     })
 }
 
@@ -119,7 +118,6 @@ fn off(facts: &Facts, copies: f64, on: &str) -> Advice {
         action: change.action,
         costs: format!("{}; the data may then never be moved to a file system that tears pages", change.note),
         undo: change.undo,
-        sure: "sure only if recordsize is a multiple of innodb_page_size: look at zfs get recordsize"
-            .to_owned(),
+        sure: "only if recordsize is a multiple of innodb_page_size: look at zfs get recordsize".to_owned(),
     }
 }

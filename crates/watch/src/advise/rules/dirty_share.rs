@@ -31,7 +31,7 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
         action: change.action,
         costs: format!("{}; more page writes, because fewer changes share one", change.note),
         undo: change.undo,
-        sure: "not sure: it helps if the load comes in bursts, and not if the device is busy all the time. \
+        sure: "it helps if the load comes in bursts, and not if the device is busy all the time. \
                A longer log is the surer way"
             .to_owned(),
     })

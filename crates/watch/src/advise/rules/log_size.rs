@@ -5,12 +5,13 @@
 //!   wait. The peak is cut off by the log, so what the load needs is not known; the log is made
 //!   longer in a step, and looked at again.
 //! - The age came near its soft limit: a fifth more.
+//! - The age still grows: its peak is not known, so nothing is said but that.
 //! - Else a longer log gains nothing that can be seen.
 
 use crate::advise::advice::{Advice, Urgency};
 use crate::advise::facts::{Facts, LogFacts};
 use crate::advise::gates;
-use crate::advise::words::{part_of, rate, recovery, round_size, times};
+use crate::advise::words::{part_of, rate, recovery, round_size, time, times};
 use output::units::show_size;
 
 const RULE: &str = "log size";
@@ -49,6 +50,9 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
     }
     // Of a server that writes nothing, nothing is said.
     log.redo_rate.filter(|rate| *rate > 0.0)?;
+    if let Some(growth) = log.age_growth {
+        return Some(still_growing(facts, &sizes, growth));
+    }
     Some(long_enough(facts, &sizes))
 }
 
@@ -81,10 +85,11 @@ fn too_short(facts: &Facts, sizes: &Sizes, above: f64) -> Advice {
     let averaged_bytes = log.redo_rate.unwrap_or(0.0) * averaged * sizes.capacity / sizes.soft;
     let wanted = round_size((step * sizes.capacity).max(averaged_bytes));
     let hour = hour(log, None);
-    let urgent = above >= OFTEN || at_limit > 0.0 || log.hard_waits.is_some_and(|waits| waits > 0.0);
+    let waited = at_limit > 0.0 || log.hard_waits.is_some_and(|waits| waits > 0.0);
+    let consequence = if waited { ", and writers wait at the limit" } else { "" };
     Advice {
-        urgency: if urgent { Urgency::Urgent } else { Urgency::Useful },
-        finding: "the redo log is too short: InnoDB flushes with full force, and writers wait".to_owned(),
+        urgency: if waited || above >= OFTEN { Urgency::Urgent } else { Urgency::Useful },
+        finding: format!("the redo log is too short: InnoDB flushes with full force{consequence}"),
         sure: format!(
             "that it is too short is sure. How long it must be is not: the peak is cut off by the limit, \
              so run advise again afterwards{hour}{}",
@@ -144,6 +149,24 @@ fn resized(facts: &Facts, sizes: &Sizes, wanted: f64, evidence: String) -> Advic
     }
 }
 
+fn still_growing(facts: &Facts, sizes: &Sizes, growth: f64) -> Advice {
+    let evidence = format!(
+        "{}, {:.0} % of the limit {}, after {:.0} s in which it grew by {}",
+        show_size(sizes.peak),
+        100.0 * sizes.peak / sizes.limit,
+        show_size(sizes.limit),
+        facts.seconds,
+        rate(growth)
+    );
+    let sure = format!(
+        "not known yet: if it goes on growing, it is at its soft limit in {}. Watch for longer than that, with \
+         --watch",
+        time((sizes.soft - sizes.peak) / growth)
+    );
+    let finding = "the checkpoint age still grows, so what the load needs was not seen".to_owned();
+    Advice { action: "watch longer".to_owned(), ..Advice::none(RULE, finding, evidence, sure) }
+}
+
 fn long_enough(facts: &Facts, sizes: &Sizes) -> Advice {
     let used = sizes.peak / sizes.limit;
     let evidence = format!(
@@ -157,7 +180,7 @@ fn long_enough(facts: &Facts, sizes: &Sizes) -> Advice {
     let far_too_long = used < FAR_TOO_LONG && sizes.capacity > SHORT;
     if !far_too_long {
         let sure = format!(
-            "sure for these {:.0} s. A busier time may need more: --watch 10m, or a collection of a day",
+            "for these {:.0} s. A busier time may need more: --watch 10m, or a collection of a day",
             facts.seconds
         );
         return Advice::none(RULE, "a longer redo log gains nothing".to_owned(), evidence, sure);
@@ -182,7 +205,7 @@ fn long_enough(facts: &Facts, sizes: &Sizes) -> Advice {
     Advice {
         finding,
         costs: format!("{}; {price}", shorter.costs),
-        sure: "sure only if the time that was watched has the heaviest load. What is not used does no \
+        sure: "only if the time that was watched has the heaviest load. What is not used does no \
                harm: the price is only the longest recovery that is possible"
             .to_owned(),
         ..shorter

@@ -32,7 +32,7 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
         action: format!("SET GLOBAL innodb_monitor_enable = '{FLUSHING}%'"),
         costs: "online, until a restart; a few counters in memory".to_owned(),
         undo: format!("SET GLOBAL innodb_monitor_disable = '{FLUSHING}%'"),
-        sure: "sure that it can be counted; then run advise again".to_owned(),
+        sure: "it can be counted; run advise again afterwards".to_owned(),
     })
 }
 
@@ -45,7 +45,7 @@ fn unknown_age(facts: &Facts, why: &str) -> Option<Advice> {
             RULE,
             "the server does not tell its checkpoint age, so nothing can be said of the log".to_owned(),
             format!("{} samples in {:.0} s: {why}", facts.samples, facts.seconds),
-            "sure".to_owned(),
+            "the server says so".to_owned(),
         ));
     };
     Some(Advice {
@@ -56,6 +56,6 @@ fn unknown_age(facts: &Facts, why: &str) -> Option<Advice> {
         action: action.to_owned(),
         costs: "online; the user may then see the statements of all users".to_owned(),
         undo: undo.to_owned(),
-        sure: "sure".to_owned(),
+        sure: "the server says so".to_owned(),
     })
 }

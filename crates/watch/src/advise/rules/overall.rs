@@ -15,7 +15,7 @@ pub(crate) fn nothing_to_change(facts: &Facts) -> Advice {
     };
     let Some(redo) = redo else {
         let finding = "nothing can be said: the target shows no figures of InnoDB or Millpond";
-        return none(facts, finding.to_owned(), String::new(), "sure");
+        return none(facts, finding.to_owned(), String::new(), "of these figures there are none");
     };
     if redo <= 0.0 {
         let finding = "nothing was written while it was watched, so nothing can be said";
@@ -25,13 +25,17 @@ pub(crate) fn nothing_to_change(facts: &Facts) -> Advice {
         ("for a free page", facts.pool.free_waits),
         ("for the log buffer", facts.log.buffer_waits),
         ("at the limit of the log", facts.log.hard_waits),
+        ("of Millpond for a free frame", facts.pond.as_ref().and_then(|pond| pond.pages.free_waits)),
     ];
     let mut evidence = format!("; redo {}", rate(redo));
     for (words, waits) in waits.iter().filter_map(|(words, waits)| Some((words, (*waits)?))) {
         evidence.push_str(&format!("; {waits:.0} waits {words}"));
     }
-    let finding = "no change needed: no setting that is looked at helps here".to_owned();
-    none(facts, finding, evidence, "sure for this time only: a busier one may show more")
+    let finding = match facts.log.age_growth {
+        Some(_) => "nothing to change so far: the checkpoint age still grows",
+        None => "no change needed: no setting that is looked at helps here",
+    };
+    none(facts, finding.to_owned(), evidence, "for this time only: a busier one may show more")
 }
 
 fn none(facts: &Facts, finding: String, more: String, sure: &str) -> Advice {

@@ -50,7 +50,12 @@ pub(crate) fn log(facts: &Facts) -> Option<Advice> {
         show_size(limit)
     );
     let finding = "a longer redo log gains nothing".to_owned();
-    Some(Advice::none(LOG, finding, evidence, format!("sure for these {:.0} s", facts.seconds)))
+    Some(Advice::none(
+        LOG,
+        finding,
+        evidence,
+        format!("for these {:.0} s; a busier time may show more", facts.seconds),
+    ))
 }
 
 fn delayed_writers(facts: &Facts, log: &PondLog, peak: f64, limit: f64, delayed: f64) -> Advice {
@@ -157,7 +162,7 @@ pub(crate) fn pool(facts: &Facts) -> Option<Advice> {
         action,
         costs: format!("online; {} more memory", show_size(old)),
         undo,
-        sure: "not sure that twice is enough: look at the same figures afterwards".to_owned(),
+        sure: "whether twice is enough is not known: look at the same figures afterwards".to_owned(),
     })
 }
 
@@ -201,6 +206,6 @@ pub(crate) fn safety(facts: &Facts) -> Option<Advice> {
         action: action.to_owned(),
         costs: if pond.doublewrite_off { "each page is written twice" } else { "" }.to_owned(),
         undo: undo.to_owned(),
-        sure: "sure: the engine says so".to_owned(),
+        sure: "the engine says so".to_owned(),
     })
 }

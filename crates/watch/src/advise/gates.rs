@@ -44,7 +44,11 @@ pub(super) fn log_size(facts: &Facts, version: Version, from: f64, to: f64) -> C
         Change { action: of(to), undo: of(from), note: ONLINE }
     };
     if version.is_mariadb() && version.from((10, 9, 0)) {
-        return set("innodb_log_file_size");
+        let change = set("innodb_log_file_size");
+        // While it runs, MariaDB refuses a log that is shorter than its buffer.
+        let buffer = facts.settings.number("innodb_log_buffer_size").unwrap_or(0.0);
+        let undo = at_start("innodb_log_file_size", &option_bytes(from), &option_bytes(to)).undo;
+        return if from < buffer { Change { undo, ..change } } else { change };
     }
     if !version.is_mariadb() && version.from((8, 0, 30)) {
         return set("innodb_redo_log_capacity");
@@ -121,6 +125,17 @@ mod tests {
             let wanted = "SET GLOBAL innodb_redo_log_capacity = 512*1024*1024";
             assert_eq!(resize(version).action, wanted, "{version}");
         }
+    }
+
+    /// The undo of a change that a real server refused.
+    #[test]
+    fn a_log_that_is_shorter_than_its_buffer_comes_back_only_at_a_start() {
+        let settings = [("innodb_log_buffer_size".to_owned(), "16777216".to_owned())];
+        let facts = Facts { settings: Settings::new(settings), ..Facts::default() };
+        let version = Version::parse("10.11.19-MariaDB", "");
+        let undo = |from: f64| log_size(&facts, version, from * MIB, 256.0 * MIB).undo;
+        assert_eq!(undo(8.0), "innodb_log_file_size = 8M in the option file, and a restart");
+        assert_eq!(undo(16.0), "SET GLOBAL innodb_log_file_size = 16*1024*1024");
     }
 
     #[test]

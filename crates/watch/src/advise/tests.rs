@@ -183,8 +183,8 @@ fn a_log_that_is_too_short() {
                                costs  online; after a restart it is gone unless it is in the option file too;
                                       more page writes where the load would have let the age grow
                                undo   SET GLOBAL innodb_io_capacity = 200
-                               sure   that the device can do it is sure: it has done it. Whether reads suffer is
-                                      not known
+                               sure   the device can do it: it has done it. Whether reads suffer is not known.
+                                      Change the log first: with a longer one fewer page writes are needed
             3 measure          who waits at the limit, and what forces pages to be written, is not counted: 2
                                metrics are off (buffer_flush_sync_waits, buffer_flush_sync_total_pages), while
                                the age was at or above its soft limit 21 of 30 s
@@ -258,7 +258,9 @@ fn a_log_that_is_nearly_too_short_gets_a_fifth_more() {
 fn an_age_that_still_grows_has_no_peak() {
     let growing: Vec<String> = (0..=30).map(|second| format!("{}M", 10 + second)).collect();
     let script = with(CALM, &format!("level checkpoint_age_bytes {}", growing.join(" ")));
-    check(&script, &expect![[r#"
+    check(
+        &script,
+        &expect![[r#"
         mysql://db/, MariaDB 10.11.19: 31 samples in 30 s. Nothing was changed.
 
         1 overall          nothing to change so far: the checkpoint age still grows: 31 samples in 30 s;
@@ -271,7 +273,8 @@ fn an_age_that_still_grows_has_no_peak() {
         3 binlog           nothing to gain: 4.9 transactions share a sync: 1470 transactions in 300 groups
                            in 30 s
                            sure   the groups are counted
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn too_low(facts: &Facts, capacity: f64, pages: f64) -> Option<Advice> {
         action: change.action,
         costs: format!("{}; more page writes where the load would have let the age grow", change.note),
         undo: change.undo,
-        sure: "that the device can do it is sure: it has done it. Whether reads suffer is not known"
+        sure: "the device can do it: it has done it. Whether reads suffer is not known. Change the log first: with a longer one fewer page writes are needed"
             .to_owned(),
     })
 }

@@ -3,7 +3,8 @@
 //!
 //! `cli` holds the commands. `sources` samples servers and databases, `collect` keeps the samples.
 //! `top` shows them in a terminal, `serve` in a browser; `plot` reads what was kept, and `report`
-//! draws it. `advise` says what to change. `trace_fsync` shows the syncs of a process, `explain` what settings and figures mean.
+//! draws it. `advise` says what to change. `trace_fsync` shows the syncs of a process, `explain`
+//! what settings and figures mean.
 
 mod advise;
 mod cli;

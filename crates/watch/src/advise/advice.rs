@@ -14,6 +14,16 @@ pub(crate) enum Urgency {
     None,
 }
 
+/// Waits are urgent if there is one in so many seconds, or more of them.
+const WAIT_S: f64 = 10.0;
+
+impl Urgency {
+    /// Returns how urgent some waits are: a single one in a day costs nobody anything.
+    pub(super) fn of_waits(waits: f64, seconds: f64) -> Urgency {
+        if waits * WAIT_S >= seconds { Urgency::Urgent } else { Urgency::Useful }
+    }
+}
+
 /// What a rule has found, and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Advice {

@@ -16,10 +16,12 @@ const URGENT: u8 = 3;
 /// Say what to change, with the figures that show it; the exit status is 3 if something is urgent
 #[derive(Debug, clap::Args)]
 pub struct Advise {
-    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a directory of `collect`, or a database directory
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a directory of
+    /// `collect`, or a database directory
     #[arg(value_name = "TARGET")]
     target: String,
-    /// How long to watch a server (30s if left out); of a directory, only the last part of what was recorded
+    /// How long to watch a server (30s if left out); of a directory, only the last part
+    /// of what was recorded
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     watch: Option<Duration>,
     /// Also write the advice to a file, as a list of objects

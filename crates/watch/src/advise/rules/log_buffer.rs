@@ -21,7 +21,7 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
     };
     Some(Advice {
         rule: "log buffer",
-        urgency: Urgency::Urgent,
+        urgency: Urgency::of_waits(waits, facts.seconds),
         finding: "threads wait for room in the log buffer".to_owned(),
         evidence: format!("{waits:.0} waits in {:.0} s, with {}", facts.seconds, show_size(old)),
         action,

@@ -15,8 +15,10 @@ use crate::advise::words::{part_of, rate, recovery, round_size, time, times};
 use output::units::show_size;
 
 const RULE: &str = "log size";
-/// Of the samples above the soft limit, so many are urgent.
+/// Samples above the soft limit are urgent if they are this part of all.
 const OFTEN: f64 = 0.1;
+/// The same of samples at the limit.
+const AT_LIMIT: f64 = 0.01;
 /// With so many of them a doubled log is not enough.
 const MOSTLY: f64 = 0.5;
 /// From this part of the soft limit on the age is near it.
@@ -86,9 +88,11 @@ fn too_short(facts: &Facts, sizes: &Sizes, above: f64) -> Advice {
     let wanted = round_size((step * sizes.capacity).max(averaged_bytes));
     let hour = hour(log, None);
     let waited = at_limit > 0.0 || log.hard_waits.is_some_and(|waits| waits > 0.0);
+    let often = above >= OFTEN || at_limit >= AT_LIMIT;
+    let urgent = often || Urgency::of_waits(log.hard_waits.unwrap_or(0.0), seconds) == Urgency::Urgent;
     let consequence = if waited { ", and writers wait at the limit" } else { "" };
     Advice {
-        urgency: if waited || above >= OFTEN { Urgency::Urgent } else { Urgency::Useful },
+        urgency: if urgent { Urgency::Urgent } else { Urgency::Useful },
         finding: format!("the redo log is too short: InnoDB flushes with full force{consequence}"),
         sure: format!(
             "that it is too short is sure. How long it must be is not: the peak is cut off by the limit, \

@@ -30,7 +30,7 @@ pub(crate) fn decide(facts: &Facts) -> Option<Advice> {
     }
     Some(Advice {
         rule: RULE,
-        urgency: Urgency::Urgent,
+        urgency: Urgency::of_waits(waits + singles, facts.seconds),
         finding: "threads wait for free pages".to_owned(),
         evidence,
         action: change.action,

@@ -1,5 +1,5 @@
-//! The rules: each is a pure function from the facts to advice, or to nothing. A rule speaks only of
-//! what this target has shown.
+//! The rules: each is a pure function from the facts to advice, or to nothing. A rule speaks only
+//! of what this target has shown.
 
 mod binlog;
 mod device;

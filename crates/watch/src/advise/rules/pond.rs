@@ -155,7 +155,7 @@ pub(crate) fn pool(facts: &Facts) -> Option<Advice> {
     };
     Some(Advice {
         rule: POOL,
-        urgency: if waits > 0.0 { Urgency::Urgent } else { Urgency::Useful },
+        urgency: Urgency::of_waits(waits, facts.seconds),
         finding: "the buffer pool is too small for what is written: pages are written to get free frames"
             .to_owned(),
         evidence,

@@ -85,4 +85,15 @@ mod tests {
         assert!(Version::parse("8.0.30", "").from((8, 0, 30)));
         assert!(!Version::parse("8.0.29", "").from((8, 0, 30)));
     }
+
+    /// The series of MySQL after 9.x is 26.x. What holds from 8.0.30 or 9.0 on holds there too.
+    #[test]
+    fn numbers_of_two_digits_come_after_those_of_one() {
+        let next = Version::parse("26.1.0", "MySQL Community Server - GPL");
+        assert_eq!(next.to_string(), "MySQL 26.1.0");
+        for older in [(5, 7, 44), (8, 0, 30), (9, 7, 0), (9, 99, 99)] {
+            assert!(next.from(older), "{older:?}");
+        }
+        assert!(!Version::parse("9.7.0", "").from(next.number));
+    }
 }

@@ -1,7 +1,7 @@
 //! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`]. Those of the
 //! plugin for MariaDB are apart: they install Debian's packages of the server, as root.
 
-use crate::{api, dependencies, mariadb, plugin_licences, tidy};
+use crate::{api, dependencies, mariadb, package, plugin_licences, tidy};
 use checkout::{TESTED, cargo, git, root, seed, step};
 
 /// A check that is a cargo command.
@@ -92,6 +92,8 @@ fn all_but_plugin() -> Result<(), String> {
     step("tests", || cargo(&[&["test"], &TESTED[..]].concat()))?;
     step("public API", api::check)?;
     step("header", || header(false))?;
+    // The build of the program without shared libraries, and three ways to install it.
+    step("packages", package::check)?;
     let of_simulator = [&["test", "--package", "sim"], &SIMULATOR_PROFILE[..]].concat();
     step("build of the simulator", || cargo(&[&of_simulator[..], &["--no-run"]].concat()))?;
     step("tests of the simulator", || cargo(&of_simulator))?;

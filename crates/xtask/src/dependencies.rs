@@ -113,7 +113,7 @@ fn small_build() -> Result<String, String> {
 }
 
 /// Returns what cargo prints.
-fn told(args: &[&str]) -> Result<Vec<u8>, String> {
+pub(crate) fn told(args: &[&str]) -> Result<Vec<u8>, String> {
     let out = Command::new(cargo_program())
         .args(args)
         .current_dir(root())

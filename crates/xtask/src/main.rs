@@ -1,8 +1,9 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, with `--plugin` those of the plugin
 //! for MariaDB; other commands run one of them.
 //! `cargo xtask against` compares the speed with another commit's, `cargo xtask instructions`
-//! counts the instructions of an operation. `cargo xtask mariadb` is the program of the crate
-//! `sqltests`, which builds, runs and tests the storage engine plugin.
+//! counts the instructions of an operation. `cargo xtask package` packs the program `millpond`.
+//! `cargo xtask mariadb` is the program of the crate `sqltests`, which builds, runs and tests the
+//! storage engine plugin.
 
 mod against;
 mod api;
@@ -10,6 +11,7 @@ mod ci;
 mod dependencies;
 mod instructions;
 mod mariadb;
+mod package;
 mod plugin_licences;
 mod tidy;
 
@@ -49,6 +51,8 @@ enum Command {
     Against(against::Args),
     /// Count how many instructions an update and a read take, and where; needs valgrind
     Instructions,
+    /// Build `millpond` as one static file, and pack it for pip, for npm and for Debian
+    Package(package::Args),
     /// Build, run and test the storage engine plugin of MariaDB, on Debian
     #[command(disable_help_flag = true)]
     Mariadb {
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Command::Api { write: true } => api::write(),
         Command::Against(args) => against::run(&args),
         Command::Instructions => instructions::run(),
+        Command::Package(args) => package::run(&args),
         Command::Mariadb { words } => Err(mariadb::become_program(&words)),
     };
     match done {

@@ -39,6 +39,7 @@ mod lab;
 mod layout;
 mod listed;
 mod monitor;
+mod other_debian;
 mod own_load;
 mod packages;
 mod places;

@@ -98,16 +98,38 @@ pub(super) fn start_release(
     if is_root() {
         check_reachable(&base.join("bin"))?;
     }
+    let find = |names: &[&str]| {
+        let found = names.iter().map(|name| base.join(name)).find(|path| path.exists());
+        found.ok_or_else(|| format!("{} has no {}", base.display(), names[0]))
+    };
     let basedir = format!("--basedir={}", base.display());
-    if !server.data().join("mysql").exists() {
-        let mut install = Command::new("bash");
-        install.arg(base.join("scripts/mariadb-install-db")).args(["--no-defaults", &basedir]);
-        make_data(install, &server.dir)?;
-    }
+    let program = find(&["bin/mariadbd", "sbin/mariadbd", MYSQL])?;
     let mut all = arguments(&server.dir);
-    all.push(basedir);
+    all.push(basedir.clone());
+    if is_mysql(base) {
+        // The port of its other protocol, and a directory of the system.
+        all.extend(["--mysqlx=OFF".to_owned(), "--secure-file-priv=".to_owned()]);
+    }
+    if !server.data().join("mysql").exists() {
+        if is_mysql(base) {
+            output(Command::new(&program).args(&all).arg("--initialize-insecure"))?;
+        } else {
+            let mut install = Command::new("bash");
+            install.arg(find(&["scripts/mariadb-install-db", "bin/mariadb-install-db"])?);
+            install.args(["--no-defaults", &basedir]);
+            make_data(install, &server.dir)?;
+        }
+    }
     all.extend(options.iter().map(|option| (*option).to_owned()));
-    launch(server, life, &[], &base.join("bin/mariadbd"), &all)
+    launch(server, life, &[], &program, &all)
+}
+
+/// The server of MySQL, in a directory that [`start_release`] gets.
+const MYSQL: &str = "sbin/mysqld";
+
+/// Tells whether the release in a directory is one of MySQL. MariaDB has a link of that name.
+pub(super) fn is_mysql(base: &Path) -> bool {
+    base.join(MYSQL).exists() && !base.join("sbin/mariadbd").exists()
 }
 
 fn start_any(watcher: &[String], dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {

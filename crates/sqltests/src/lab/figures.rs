@@ -122,7 +122,9 @@ fn bytes_written(lab: &Lab<'_>) -> Result<f64, String> {
 /// Metrics that are off are counted as long as somebody watches, and off again afterwards.
 pub(super) fn switched_on(lab: &Lab<'_>) -> Result<(), String> {
     lab.sql("SET GLOBAL innodb_monitor_disable = 'buffer_flush_%'")?;
-    let enabled = || lab.sql("SELECT NAME FROM information_schema.INNODB_METRICS WHERE ENABLED ORDER BY 1");
+    let on = if lab.is_mysql() { "STATUS = 'enabled'" } else { "ENABLED" };
+    let query = format!("SELECT NAME FROM information_schema.INNODB_METRICS WHERE {on} ORDER BY 1");
+    let enabled = || lab.sql(&query);
     let before = enabled()?;
     let target = lab.target("root");
     let top = ["top", &target, "--print", "120x40", "--seconds", "2"];

@@ -23,7 +23,9 @@ pub(super) struct Lab<'l> {
 
 /// Starts a server.
 pub(super) fn start(base: Option<&Path>, dir: &Path, more: &[&str]) -> Result<Server, String> {
-    let options = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--performance-schema=ON"];
+    let mysql = base.is_some_and(server::is_mysql);
+    let log = if mysql { "--innodb-redo-log-capacity=8M" } else { "--innodb-log-file-size=8M" };
+    let options = [log, "--innodb-buffer-pool-size=32M", "--performance-schema=ON"];
     let options = [&options, more].concat();
     match base {
         Some(base) => server::start_release(base, dir, LIFE, &options),
@@ -52,14 +54,20 @@ impl Lab<'_> {
         Ok(said.trim().to_owned())
     }
 
+    /// Whether the server is one of MySQL.
+    pub(super) fn is_mysql(&self) -> bool {
+        self.base.as_deref().is_some_and(server::is_mysql)
+    }
+
     /// Starts a client that changes rows of a table for some seconds.
     pub(super) fn load(&self, engine: &str) -> Result<Child, String> {
         self.sql(&format!(
-            "CREATE DATABASE IF NOT EXISTS lab; CREATE OR REPLACE TABLE lab.{engine} \
+            "CREATE DATABASE IF NOT EXISTS lab; DROP TABLE IF EXISTS lab.{engine}; CREATE TABLE lab.{engine} \
              (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)) ENGINE={engine}"
         ))?;
         let statement = format!(
-            "INSERT INTO lab.{engine} (v) SELECT REPEAT('x', 200) FROM seq_1_to_300; \
+            "INSERT INTO lab.{engine} (v) WITH RECURSIVE n (i) AS \
+             (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT REPEAT('x', 200) FROM n; \
              UPDATE lab.{engine} SET v = REPEAT('y', 200) WHERE id % 7 = 0;"
         );
         let mut client = self.server.client();

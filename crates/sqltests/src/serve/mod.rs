@@ -31,6 +31,20 @@ pub(super) fn run(dir: &Path, pictures: Option<&Path>) -> Result<(), String> {
     outcome.and(server::stop(&server_dir))
 }
 
+/// Returns what `millpond serve` tells Prometheus of a server. It ends by Ctrl-C.
+pub(super) fn metrics(program: &Path, dir: &Path, target: &str) -> Result<String, String> {
+    let serving = Serving::start(program, dir, target)?;
+    let bearer = format!("Authorization: Bearer {}\r\n", serving.token);
+    let mut told = String::new();
+    let sampled = until("a sample of the server", || {
+        if let Ok((200, text)) = http::ask(serving.port, "GET", "/metrics", &bearer, "") {
+            told = text;
+        }
+        told.contains("millpond_up 1")
+    });
+    sampled.and(serving.interrupt()).map(|()| told)
+}
+
 fn cases(
     dir: &Path,
     program: &Path,

@@ -2,9 +2,10 @@
 //! live server: InnoDB and Millpond under load, a wrong password, a wrong certificate, a server
 //! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
 //! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
-//! costs. [`workloads`] runs loads, [`reproduced`] experiments of articles. [`place`] is what all
-//! cases have, [`runs`] how they run the program.
+//! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`reproduced`] repeats experiments
+//! of articles. [`place`] is what all cases have, [`runs`] how they run the program.
 
+mod advised;
 mod caching_sha2;
 mod certificates;
 mod cost;
@@ -30,7 +31,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 29] = [
+const CASES: [(&str, Case); 30] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -45,6 +46,7 @@ const CASES: [(&str, Case); 29] = [
     ("collect and plot under load, of the plugin's database", millpond),
     ("top, trace-fsync and explain know the server", live),
     ("serve tells of the server", served::metrics),
+    ("advise has figures of this server", advised::servers),
     ("collect goes on when the server comes back", restart),
     ("Ctrl-C ends a collection that is whole", interrupted),
     ("settings of the server spoil no figure", hindered::settings),

@@ -9,7 +9,7 @@ use output::report::page::Page;
 use output::report::{self, PAGE};
 use output::{print, stop, write_json};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const NOTES: &str = "\
 An experiment starts MariaDB servers of its own, which are reached by a socket only, and runs the
@@ -61,7 +61,16 @@ impl Reproduce {
         let dir = scratch.dir().canonicalize();
         let dir =
             dir.map_err(|e| Failure::failed(format!("cannot find {}: {e}", scratch.dir().display())))?;
-        let room = Room { scratch: &dir, out: &self.out, quick: self.quick, programs: &programs };
+        // A directory in memory is removed at the end too.
+        let memory = RunDir::fresh_below(Path::new("/dev/shm")).ok();
+        let memory_dir = memory.as_ref().filter(|memory| !memory.is_durable()).map(RunDir::dir);
+        let room = Room {
+            scratch: &dir,
+            memory: memory_dir,
+            out: &self.out,
+            quick: self.quick,
+            programs: &programs,
+        };
         let mut findings: Vec<(&About, Finding)> = Vec::new();
         for experiment in experiments {
             let finding = experiment.run(&room)?;

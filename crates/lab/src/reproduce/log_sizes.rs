@@ -1,8 +1,8 @@
 //! The same load with a small and with a large redo log.
 
 use super::finding::{Finding, Row};
+use super::measured::{Load, MIB, Measured, ratio};
 use super::room::{Room, checks};
-use crate::own_command::{number, per_second, worst_second};
 use output::failure::Outcome;
 use output::units::show_size;
 use serde_json::Value;
@@ -10,15 +10,12 @@ use std::time::Instant;
 
 /// What is run with both logs.
 struct Plan {
-    /// The workload and its size, as flags of `millpond run`.
-    load: Vec<String>,
+    load: Load,
     /// Bytes of the two logs.
     logs: [u64; 2],
     pool: u64,
-    warmup: u64,
-    seconds: u64,
     /// The article's other settings of InnoDB.
-    settings: Vec<String>,
+    settings: &'static [&'static str],
     /// What the article says of the small log.
     published: Published,
     /// What differs from the article.
@@ -32,22 +29,18 @@ struct Published {
     most_redo: Option<&'static str>,
 }
 
-const MIB: u64 = 1 << 20;
-
 /// sysbench's write-heavy load with a log of 96 MB and with one of 512 MB.
 pub(super) fn write_heavy(room: &Room<'_>) -> Outcome<Finding> {
-    let (warmup, seconds) = room.either((15, 40), (120, 600));
-    let load = ["write-heavy", "--tables", "20", "--rows", "50000"].map(str::to_owned).to_vec();
+    let times = room.either((15, 40), (120, 600));
     let plan = Plan {
-        load,
+        load: Load::new("write-heavy --tables 20 --rows 50000 --threads 16", times),
         logs: [96 * MIB, 512 * MIB],
         pool: 3072 * MIB,
-        warmup,
-        seconds,
-        settings: Vec::new(),
+        settings: &[],
         published: Published { ratio: None, zero_seconds: None, most_redo: None },
         scaled: format!(
-            "The data, the pool and both logs are the article's; {seconds} s are measured after {warmup} s, instead of 300 s after 600 s. The article prints pictures and no figures."
+            "The data, the pool and both logs are the article's; {} s are measured after {} s, instead of 300 s after 600 s. The article prints pictures and no figures.",
+            times.1, times.0
         ),
     };
     plan.find(room, "D0.B4")
@@ -57,56 +50,24 @@ pub(super) fn write_heavy(room: &Room<'_>) -> Outcome<Finding> {
 pub(super) fn two_logs(room: &Room<'_>) -> Outcome<Finding> {
     // The article has 150 GB of data, 64 GB of pool, and logs of 2 and 15 GB (of each file).
     let part = room.either(256, 64);
-    let (warmup, seconds) = room.either((15, 40), (300, 900));
+    let times = room.either((15, 40), (300, 900));
     let warehouses = (1500 / part).max(2);
-    let load = ["tpcc", "--warehouses", &warehouses.to_string()].map(str::to_owned).to_vec();
     let plan = Plan {
-        load,
+        load: Load::new(&format!("tpcc --warehouses {warehouses} --threads 16"), times),
         logs: [2048 * MIB / part, 15_360 * MIB / part],
         pool: 65_536 * MIB / part,
-        warmup,
-        seconds,
-        settings: vec!["--innodb-io-capacity=5000".to_owned(), "--innodb-io-capacity-max=7500".to_owned()],
+        settings: &["--innodb-io-capacity=5000", "--innodb-io-capacity-max=7500"],
         published: Published {
             ratio: Some("about 0.8"),
             zero_seconds: Some("many"),
             most_redo: Some("under 12 of 15 GB"),
         },
         scaled: format!(
-            "1/{part} of the article's data ({warehouses} of 1 500 warehouses), pool and logs; 16 threads without think times; {seconds} s after {warmup} s"
+            "1/{part} of the article's data ({warehouses} of 1 500 warehouses), pool and logs; 16 threads without think times; {} s after {} s",
+            times.1, times.0
         ),
     };
     plan.find(room, "D3.B13")
-}
-
-/// What was measured with one log on one engine.
-struct Measured {
-    result: Value,
-}
-
-impl Measured {
-    fn tps(&self) -> Option<f64> {
-        number(&self.result, "/tps")
-    }
-
-    /// Returns how many seconds had no commit.
-    fn zero_seconds(&self) -> Option<f64> {
-        let seconds = per_second(&self.result);
-        (!seconds.is_empty()).then(|| seconds.iter().filter(|n| **n == 0).count() as f64)
-    }
-
-    /// Returns the worst second in percent of the median one.
-    fn worst(&self) -> Option<f64> {
-        worst_second(per_second(&self.result))
-    }
-
-    fn p99_ms(&self) -> Option<f64> {
-        number(&self.result, "/latency_us/p99").map(|us| us / 1000.0)
-    }
-
-    fn most_redo_mib(&self) -> Option<f64> {
-        number(&self.result, "/checkpoint_age_bytes/max").map(|bytes| bytes / MIB as f64)
-    }
 }
 
 /// An engine with both logs, the small one first.
@@ -114,7 +75,7 @@ struct Pair([Measured; 2]);
 
 impl Pair {
     fn ratio(&self) -> Option<f64> {
-        Some(self.0[0].tps()? / self.0[1].tps().filter(|tps| *tps > 0.0)?)
+        ratio(self.0[0].tps(), self.0[1].tps())
     }
 }
 
@@ -133,46 +94,21 @@ impl Plan {
         })
     }
 
-    /// Returns the flags of a run, with a directory for its report.
-    fn args(&self, report: &str) -> Vec<String> {
-        let mut args = vec!["run".to_owned()];
-        args.extend(self.load.iter().cloned());
-        let (warmup, seconds) = (self.warmup.to_string(), self.seconds.to_string());
-        let more = ["--threads", "16", "--warmup", &warmup, "--seconds", &seconds, "--report", report];
-        args.extend(more.map(str::to_owned));
-        args
-    }
-
     fn innodb(&self, room: &Room<'_>, id: &str, log: usize) -> Outcome<Measured> {
-        let name = format!("{id}-innodb-{}", ["small", "large"][log]);
         let mut settings = vec![
             format!("--innodb-log-file-size={}", self.logs[log]),
             format!("--innodb-buffer-pool-size={}", self.pool),
             "--innodb-flush-method=O_DIRECT".to_owned(),
             "--innodb-flush-log-at-trx-commit=1".to_owned(),
         ];
-        settings.extend(self.settings.iter().cloned());
-        let server = room.server(&name, &settings)?;
-        let report = room.report(&name).display().to_string();
-        let mut args = self.args(&report);
-        args.extend(["--target".to_owned(), server.url(), "--engine".to_owned(), "InnoDB".to_owned()]);
-        let result = room.millpond(&name, &args)?;
-        server.end()?;
-        Ok(Measured { result })
+        settings.extend(self.settings.iter().map(|setting| (*setting).to_owned()));
+        self.load.on_innodb(room, &format!("{id}-innodb-{}", NAMES[log]), &settings)
     }
 
     fn millpond(&self, room: &Room<'_>, id: &str, log: usize) -> Outcome<Measured> {
-        let name = format!("{id}-millpond-{}", ["small", "large"][log]);
-        let db = room.scratch.join(&name);
-        let report = room.report(&name).display().to_string();
-        let mut args = self.args(&report);
-        let (db_name, pool, log) =
-            (db.display().to_string(), self.pool.to_string(), self.logs[log].to_string());
-        let own = ["--db", &db_name, "--pool", &pool, "--redo-capacity", &log];
-        args.extend(own.map(str::to_owned));
-        let result = room.millpond(&name, &args)?;
-        room.remove(&db)?;
-        Ok(Measured { result })
+        let (pool, log_bytes) = (self.pool.to_string(), self.logs[log].to_string());
+        let flags = ["--pool", &pool, "--redo-capacity", &log_bytes].map(str::to_owned);
+        self.load.on_millpond(room, &format!("{id}-millpond-{}", NAMES[log]), &flags)
     }
 
     fn rows(&self, innodb: &Pair, millpond: &Pair) -> Vec<Row> {
@@ -205,6 +141,7 @@ impl Plan {
     }
 }
 
+const NAMES: [&str; 2] = ["small", "large"];
 /// A rate that differs by less than this is the same: runs of some minutes are not nearer.
 const SAME: f64 = 0.05;
 
@@ -229,7 +166,6 @@ fn verdict(innodb: Option<f64>, millpond: Option<f64>, zero_seconds: Option<f64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_verdict_is_of_the_ratio() {
@@ -239,13 +175,5 @@ mod tests {
         );
         assert!(verdict(Some(0.97), Some(1.0), Some(0.0)).starts_with("It does not show here"));
         assert!(verdict(None, Some(1.0), None).starts_with("Nothing"));
-    }
-
-    #[test]
-    fn seconds_are_counted() {
-        let result = json!({"tps_per_second": [100, 0, 80, 100], "tps": 70.0});
-        let measured = Measured { result };
-        assert_eq!((measured.zero_seconds(), measured.worst()), (Some(1.0), Some(0.0)));
-        assert_eq!(Measured { result: json!({}) }.zero_seconds(), None);
     }
 }

@@ -59,14 +59,23 @@ fn in_path(name: &str) -> Option<PathBuf> {
 pub(super) struct PrivateServer {
     command: Vec<String>,
     dir: PathBuf,
+    more: Vec<PathBuf>,
     child: Option<Child>,
 }
 
 impl PrivateServer {
-    /// Makes the data of a new server in `dir`, and starts it.
-    pub(super) fn start(programs: &Programs, dir: &Path, settings: &[String]) -> Outcome<PrivateServer> {
-        fs::create_dir_all(dir)
-            .map_err(|e| Failure::failed(format!("cannot make {}: {e}", dir.display())))?;
+    /// Makes the data of a new server in `dir`, and starts it. `more` are directories that its
+    /// settings name; they are made here, and removed with it.
+    pub(super) fn start(
+        programs: &Programs,
+        dir: &Path,
+        more: &[PathBuf],
+        settings: &[String],
+    ) -> Outcome<PrivateServer> {
+        for dir in more.iter().map(PathBuf::as_path).chain([dir]) {
+            fs::create_dir_all(dir)
+                .map_err(|e| Failure::failed(format!("cannot make {}: {e}", dir.display())))?;
+        }
         let data = dir.join("data");
         let root = rustix::process::geteuid().is_root();
         let user = root.then(|| "--user=root".to_owned());
@@ -92,7 +101,7 @@ impl PrivateServer {
         ];
         command.extend(user);
         command.extend(settings.iter().cloned());
-        let mut server = PrivateServer { command, dir: dir.to_owned(), child: None };
+        let mut server = PrivateServer { command, dir: dir.to_owned(), more: more.to_vec(), child: None };
         server.start_again()?;
         Ok(server)
     }
@@ -142,8 +151,10 @@ impl PrivateServer {
     /// Ends it, and removes its data.
     pub(super) fn end(mut self) -> Outcome {
         self.kill()?;
-        fs::remove_dir_all(&self.dir)
-            .map_err(|e| Failure::failed(format!("cannot remove {}: {e}", self.dir.display())))
+        self.more.iter().chain([&self.dir]).try_for_each(|dir| {
+            fs::remove_dir_all(dir)
+                .map_err(|e| Failure::failed(format!("cannot remove {}: {e}", dir.display())))
+        })
     }
 
     /// Waits until it has ended.

@@ -13,6 +13,8 @@ use std::process::{Child, Stdio};
 pub(crate) struct Room<'a> {
     /// Servers and databases: on a disk, removed at the end.
     pub(crate) scratch: &'a Path,
+    /// The same on a file system in memory, if there is one.
+    pub(crate) memory: Option<&'a Path>,
     /// Results of all commands: they stay.
     pub(crate) out: &'a Path,
     /// A few minutes instead of an hour.
@@ -29,7 +31,19 @@ impl Room<'_> {
 
     /// Starts a new server with these settings.
     pub(super) fn server(&self, name: &str, settings: &[String]) -> Outcome<PrivateServer> {
-        PrivateServer::start(self.programs, &self.scratch.join(name), settings)
+        self.server_in(name, self.scratch, &[], settings)
+    }
+
+    /// Starts a new server with its data below `place`, and makes directories that its settings
+    /// name.
+    pub(super) fn server_in(
+        &self,
+        name: &str,
+        place: &Path,
+        more: &[PathBuf],
+        settings: &[String],
+    ) -> Outcome<PrivateServer> {
+        PrivateServer::start(self.programs, &place.join(name), more, settings)
     }
 
     /// Runs a command of this program, and returns its JSON. That, the text and the report, if the

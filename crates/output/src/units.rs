@@ -51,6 +51,54 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
+/// Parses `--days 14`: days, more than 0 and at most a hundred years; fractions are allowed.
+pub fn parse_days(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a number of days between 0 and 36525");
+    let number: f64 = text.parse().map_err(|_| wrong())?;
+    if !(number > 0.0 && number <= 36_525.0) {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs_f64(number * 86_400.0))
+}
+
+/// Parses a moment in UTC, as microseconds since 1970: `2026-11-24T14:03:20Z` and shorter,
+/// `14:03`, which is the last one before `now_us`, or `-10m`, which is so long before.
+pub fn parse_moment(text: &str, now_us: u64) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time such as 14:03, 14:03:20, -10m or 2026-11-24T14:03");
+    if let Some(ago) = text.strip_prefix('-') {
+        let length = parse_duration(ago).or_else(|_| {
+            let hours: u64 = ago.strip_suffix('h').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+            Ok::<Duration, String>(Duration::from_secs(hours.checked_mul(3600).ok_or_else(wrong)?))
+        })?;
+        return Ok(now_us.saturating_sub(length.as_micros() as u64));
+    }
+    let day_us = 86_400_000_000;
+    if let Some(of_day) = time_of_day(text) {
+        let today = now_us / day_us * day_us + of_day;
+        return Ok(if today <= now_us { today } else { today.saturating_sub(day_us) });
+    }
+    let (date, time) = text.trim_end_matches('Z').split_once(['T', ' ']).ok_or_else(wrong)?;
+    let of_day = time_of_day(time).ok_or_else(wrong)?;
+    let midnight = humantime::parse_rfc3339_weak(&format!("{date} 00:00:00")).map_err(|_| wrong())?;
+    let midnight = midnight.duration_since(UNIX_EPOCH).map_err(|_| wrong())?;
+    Ok(midnight.as_micros() as u64 + of_day)
+}
+
+/// Parses `14:03` or `14:03:20`, as microseconds of the day.
+fn time_of_day(text: &str) -> Option<u64> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let [hours, minutes, seconds] = match parts.as_slice() {
+        [hours, minutes] => [*hours, *minutes, "0"],
+        [hours, minutes, seconds] => [*hours, *minutes, *seconds],
+        _ => return None,
+    };
+    let number = |text: &str, below: u64| {
+        let plain = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| text.parse().ok()).flatten().filter(|n: &u64| *n < below)
+    };
+    Some((number(hours, 24)? * 3600 + number(minutes, 60)? * 60 + number(seconds, 60)?) * 1_000_000)
+}
+
 /// Parses the time of a measurement, `--seconds 0.5`: seconds, more than 0.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let time = parse_seconds(text)?;
@@ -135,6 +183,46 @@ pub fn show_date(unix_us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments() {
+        let at =
+            |text: &str| humantime::parse_rfc3339_weak(text).unwrap().duration_since(UNIX_EPOCH).unwrap();
+        let now_us = at("2026-11-24 14:10:00").as_micros() as u64;
+        for (text, moment) in [
+            ("14:03", "2026-11-24 14:03:00"),
+            ("14:03:20", "2026-11-24 14:03:20"),
+            ("14:10", "2026-11-24 14:10:00"),
+            ("14:11", "2026-11-23 14:11:00"),
+            ("-10m", "2026-11-24 14:00:00"),
+            ("-2h", "2026-11-24 12:10:00"),
+            ("2026-11-20T23:59", "2026-11-20 23:59:00"),
+            ("2026-11-20 01:02:03", "2026-11-20 01:02:03"),
+            ("2026-11-20T01:02:03Z", "2026-11-20 01:02:03"),
+        ] {
+            assert_eq!(parse_moment(text, now_us), Ok(at(moment).as_micros() as u64), "{text}");
+        }
+        for text in [
+            "",
+            "14",
+            "24:00",
+            "14:60",
+            "1403",
+            "14:03:20:1",
+            "-10",
+            "-m",
+            "-99999999999999999999h",
+            "2026-13-01T00:00",
+            "yesterday",
+            "14:+3",
+        ] {
+            assert!(parse_moment(text, now_us).is_err(), "{text}");
+        }
+        assert_eq!(parse_days("0.5"), Ok(Duration::from_secs(43_200)));
+        for text in ["", "0", "-1", "36526", "NaN", "inf"] {
+            assert!(parse_days(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -2,8 +2,9 @@
 //! live server: InnoDB and Millpond under load, a wrong password, a wrong certificate, a server
 //! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
 //! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
-//! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`reproduced`] repeats experiments
-//! of articles. [`place`] is what all cases have, [`runs`] how they run the program.
+//! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`recorded`] looks back,
+//! [`reproduced`] repeats experiments of articles. [`place`] is what all cases have, [`runs`] how
+//! they run the program.
 
 mod advised;
 mod caching_sha2;
@@ -12,6 +13,7 @@ mod cost;
 mod figures;
 mod hindered;
 mod place;
+mod recorded;
 mod reproduced;
 mod runs;
 mod served;
@@ -31,7 +33,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 30] = [
+const CASES: [(&str, Case); 31] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -58,6 +60,7 @@ const CASES: [(&str, Case); 30] = [
     ("TPC-C runs over SQL, and its conditions find a mistake", workloads::tpcc),
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
     ("engines are compared in turns", workloads::comparisons),
+    ("a recorder goes on after a kill, and the past is read back", recorded::past),
     ("a sweep measures each point and puts the settings back", workloads::sweeps),
     ("what hinders a run over SQL is one sentence", workloads::refusals),
     ("experiments of articles run on servers of their own", reproduced::articles),

@@ -1,16 +1,17 @@
 //! The commands of the program `millpond` that watch servers and databases while they run, and show
 //! what was seen.
 //!
-//! `cli` holds the commands. `sources` samples servers and databases, `collect` keeps the samples.
-//! `top` shows them in a terminal, `serve` in a browser; `plot` reads what was kept, and `report`
-//! draws it. `advise` says what to change. `trace_fsync` shows the syncs of a process, `explain`
-//! what settings and figures mean.
+//! `cli` holds the commands. `sources` samples servers and databases; `collect` keeps the samples,
+//! and `record` the last days. `top` shows them in a terminal, `serve` in a browser; `plot` reads
+//! what was kept, and `report` draws it. `advise` says what to change. `trace_fsync` shows the
+//! syncs of a process, `explain` what settings and figures mean.
 
 mod advise;
 mod cli;
 mod collect;
 mod explain;
 mod plot;
+mod record;
 mod report;
 #[cfg(test)]
 #[path = "../../output/src/scratch.rs"]
@@ -21,7 +22,7 @@ mod top;
 mod trace_fsync;
 mod wrap;
 
-pub use cli::{Advise, Age, Collect, Explain, Plot, Serve, Top, TraceFsync};
+pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Serve, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
 pub use sources::{About, Sample, Source, of_access};

@@ -2,6 +2,7 @@
 //! run reports, all as samples over seconds.
 
 use crate::collect::{Archive, CONFIGURATION, STATS};
+use crate::record::{self, MARK};
 use crate::sources;
 use output::existing::readable_directory;
 use output::failure::{Failure, Outcome};
@@ -44,11 +45,40 @@ impl Input {
 /// Which columns are read: those for which this says so, by name and unit.
 pub(crate) type Wanted<'w> = &'w dyn Fn(&str, &str) -> bool;
 
+/// A part of the past: from when until when, microseconds since 1970.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) from_us: Option<u64>,
+    pub(crate) until_us: Option<u64>,
+}
+
+impl Window {
+    fn from(self) -> f64 {
+        self.from_us.map_or(f64::NEG_INFINITY, |us| us as f64 / 1e6)
+    }
+
+    fn until(self) -> f64 {
+        self.until_us.map_or(f64::INFINITY, |us| us as f64 / 1e6)
+    }
+
+    fn is_all(self) -> bool {
+        self.from_us.is_none() && self.until_us.is_none()
+    }
+}
+
 /// Reads a directory, without its first `skip` seconds.
 pub fn load(dir: &Path, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
+    load_part(dir, Window::default(), skip, wanted)
+}
+
+/// Reads a part of a directory, without its first `skip` seconds. Of a recording it is the last
+/// hour, unless the window says something else.
+pub(crate) fn load_part(dir: &Path, window: Window, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
     let name = dir.display().to_string();
     readable_directory(dir)?;
-    let whole = if dir.join(STATS).exists() {
+    let mut whole = if dir.join(MARK).exists() {
+        of_recording(dir, window, wanted)?
+    } else if dir.join(STATS).exists() {
         of_collection(dir, wanted)?
     } else if dir.join("recorder").exists() {
         of_recorder(dir)?
@@ -56,9 +86,16 @@ pub fn load(dir: &Path, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
         of_report(dir)?
     } else {
         return Err(Failure::misuse(format!(
-            "{name} is neither a collection ({STATS}), nor a database with a flight recorder, nor a run report"
+            "{name} is neither a collection ({STATS}), nor a recording, nor a database with a flight recorder, nor a run report"
         )));
     };
+    if !window.is_all() {
+        if whole.samples.seconds.first().is_some_and(|first| *first < ABSOLUTE) {
+            let why = format!("{name} is a run report, and does not know when it was made");
+            return Err(Failure::misuse(why));
+        }
+        keep(&mut whole, window);
+    }
     let input = from_second(whole, skip);
     if input.samples.seconds.is_empty() {
         let why = if skip > 0.0 { format!(" after its first {skip} s") } else { String::new() };
@@ -85,7 +122,10 @@ fn empty(dir: &Path, target: String, version: String) -> Input {
 }
 
 fn of_collection(dir: &Path, wanted: Wanted<'_>) -> Outcome<Input> {
-    let archive = Archive::read(dir, wanted)?;
+    Ok(of_archive(dir, Archive::read(dir, wanted)?))
+}
+
+fn of_archive(dir: &Path, archive: Archive) -> Input {
     let mut input = empty(dir, archive.target, archive.version);
     input.late = (archive.late.len(), archive.late.iter().map(|(_, ms)| *ms).max().unwrap_or(0));
     (input.samples, input.events, input.absent) = (archive.samples, archive.events, archive.absent);
@@ -93,7 +133,7 @@ fn of_collection(dir: &Path, wanted: Wanted<'_>) -> Outcome<Input> {
     let settings = std::fs::read(dir.join(CONFIGURATION)).unwrap_or_default();
     let settings = String::from_utf8_lossy(&settings);
     input.settings = settings.lines().filter_map(|line| line.split_once(' ')).map(owned).collect();
-    Ok(input)
+    input
 }
 
 fn owned((name, value): (&str, &str)) -> (String, String) {
@@ -134,11 +174,34 @@ fn of_report(dir: &Path) -> Outcome<Input> {
     Ok(Input { samples, ..empty(dir, dir.display().to_string(), "Millpond".to_owned()) })
 }
 
+/// Reads a recording.
+fn of_recording(dir: &Path, window: Window, wanted: Wanted<'_>) -> Outcome<Input> {
+    let from = if window.is_all() { record::last_hour(dir)? } else { window.from() };
+    let archive = record::read(dir, from, window.until(), wanted)?;
+    Ok(of_archive(dir, archive))
+}
+
+/// Leaves out what is not in a window.
+fn keep(input: &mut Input, window: Window) {
+    let (from, until) = (window.from(), window.until());
+    let seconds = &mut input.samples.seconds;
+    let begin = seconds.partition_point(|second| *second < from);
+    let end = seconds.partition_point(|second| *second <= until).max(begin);
+    *seconds = seconds[begin..end].to_vec();
+    for Column { values, .. } in input.samples.columns.values_mut() {
+        *values = values[begin.min(values.len())..end.min(values.len())].to_vec();
+    }
+    input.events.retain(|(at, ..)| (from..=until).contains(at));
+}
+
+/// Times of samples above this are seconds since 1970.
+const ABSOLUTE: f64 = 1e6;
+
 /// Cuts the first seconds off, and counts time from there.
 fn from_second(mut input: Input, skip: f64) -> Input {
     let first = input.samples.seconds.first().copied().unwrap_or(0.0);
     // The samples of a run report are counted from the beginning of the run.
-    let zero = if first > 1e6 { first } else { 0.0 };
+    let zero = if first > ABSOLUTE { first } else { 0.0 };
     let from = zero + skip;
     let cut = input.samples.seconds.partition_point(|seconds| *seconds < from);
     input.samples.seconds.drain(..cut);

@@ -61,6 +61,9 @@ enum Command {
     /// The same load with each combination of some settings: which is fast, and which is steady
     #[cfg(feature = "watch")]
     Sweep(sweep::SweepSettings),
+    /// Record a server, a sample a second, and keep the last days
+    #[cfg(feature = "watch")]
+    Record(watch::Record),
     /// Repeat experiments of published articles, on InnoDB and on Millpond
     #[cfg(feature = "watch")]
     Reproduce(reproduce::Reproduce),
@@ -159,6 +162,8 @@ impl Command {
             Command::Compare(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Collect(command) => command.run(),
+            #[cfg(feature = "watch")]
+            Command::Record(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Plot(command) => command.run(),
             // It has an exit status of its own: see above.

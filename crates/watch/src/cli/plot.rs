@@ -1,13 +1,13 @@
 //! `millpond plot DIR… --out DIR`: draws what `collect` or a flight recorder has written.
 
-use crate::plot::{self, Input};
+use crate::plot::{self, Input, Window};
 use crate::report::{SUMMARY, WatchedReport};
 use crate::sources;
 use output::failure::{Failure, Outcome};
 use output::print;
 use output::report;
 use output::stop;
-use output::units::parse_seconds;
+use output::units::{parse_moment, parse_seconds};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const INPUTS: usize = 6;
 /// Draw collections and flight recorders
 #[derive(Debug, clap::Args)]
 pub struct Plot {
-    /// Directories of `collect`, databases (their flight recorder), or reports of `run --report`;
-    /// several are compared
+    /// Directories of `collect`, recordings (`record`), databases (their flight recorder), or
+    /// reports of `run --report`; several are compared
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
     /// The directory of the SVG files and the page; an older report there is replaced
@@ -27,6 +27,13 @@ pub struct Plot {
     /// Leave out the first seconds
     #[arg(short = 's', value_name = "SECONDS", value_parser = parse_seconds, default_value = "0")]
     skip: Duration,
+    /// Only from this time on, in UTC: 14:03, -10m, 2026-11-24T14:03 [default: all; of a recording
+    /// the last hour]
+    #[arg(long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true)]
+    from: Option<u64>,
+    /// Only until this time
+    #[arg(long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true)]
+    until: Option<u64>,
     /// Only these figures, each in a plot of its own; counters a second
     #[arg(short = 'o', value_name = "NAME,...", value_delimiter = ',')]
     figures: Vec<String>,
@@ -44,10 +51,13 @@ impl Plot {
         if self.dirs.len() > INPUTS {
             return Err(Failure::misuse(format!("at most {INPUTS} directories can be told apart in a plot")));
         }
+        let window = Window { from_us: self.from, until_us: self.until };
         let mut inputs = self
             .dirs
             .iter()
-            .map(|dir| plot::load(dir, self.skip.as_secs_f64(), &|name, unit| self.wants(name, unit)))
+            .map(|dir| {
+                plot::load_part(dir, window, self.skip.as_secs_f64(), &|name, unit| self.wants(name, unit))
+            })
             .collect::<Outcome<Vec<Input>>>()?;
         tell_apart(&mut inputs);
         let report = WatchedReport {
@@ -85,6 +95,11 @@ impl Plot {
             || name.starts_with("pages_written_by_force.")
             || sources::FIGURES.iter().any(|figure| figure.name == name)
     }
+}
+
+/// Parses a moment in the past.
+pub(super) fn parse_past(text: &str) -> Result<u64, String> {
+    parse_moment(text, sources::now_us())
 }
 
 /// Gives inputs of the same name their paths as names.

@@ -1,10 +1,12 @@
 //! `millpond top TARGET`: the write path live in a terminal.
 
+use super::plot::parse_past;
 use crate::top;
 use client::LoginFlags;
 use output::failure::Outcome;
 use output::print;
 use output::units::parse_time;
+use std::path::Path;
 use std::time::Duration;
 
 /// Watch a server or a database live in the terminal
@@ -24,6 +26,13 @@ pub struct Top {
     /// Which view --print shows: 1 overview, 2 log, 3 pages, 4 waits
     #[arg(long, value_name = "N", default_value_t = 1, requires = "print", value_parser = clap::value_parser!(u8).range(1..=4))]
     view: u8,
+    /// What a recording, a collection or a flight recorder says of this time, in UTC: 14:03, -10m,
+    /// 2026-11-24T14:03; TARGET is its directory
+    #[arg(
+        long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true,
+        conflicts_with_all = ["enable_metrics", "seconds"]
+    )]
+    at: Option<u64>,
     /// Let a server count more meanwhile: metrics of InnoDB that are switched off, and then again
     #[arg(long)]
     enable_metrics: bool,
@@ -32,6 +41,13 @@ pub struct Top {
 impl Top {
     /// Runs the command.
     pub fn run(self) -> Outcome {
+        if let Some(at_us) = self.at {
+            let dir = Path::new(&self.target);
+            return match self.print {
+                Some(size) => top::print_at(dir, at_us, size, self.view.into()).map(|text| print(&text)),
+                None => top::run_at(dir, at_us),
+            };
+        }
         let Some(size) = self.print else {
             return top::run(self.target, self.login, self.enable_metrics);
         };

@@ -7,6 +7,7 @@
 //! that the target is gone, refuses, is back, or restarted, or that the clock was set. A last line
 //! that was cut off is left out.
 
+use super::sink::Sink;
 use crate::sources::About;
 use output::failure::{Failure, Outcome};
 use output::samples::{ColumnKind, Samples, Values, in_order};
@@ -25,7 +26,7 @@ const FORMAT: &str = "millpond stats 1";
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(crate) struct Head {
     format: String,
     program: String,
     target: String,
@@ -36,7 +37,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Makes the head of a target.
-    pub(super) fn new(about: &About) -> Head {
+    pub(crate) fn new(about: &About) -> Head {
         let absent = about
             .origins
             .iter()
@@ -69,7 +70,7 @@ struct Line {
 
 /// Writes the file, line by line.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     file: File,
     path: PathBuf,
     /// The end of the last whole line, bytes.
@@ -80,15 +81,35 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Begins the file, which is empty.
-    pub(super) fn begin(file: File, path: &Path, head: &Head) -> Outcome<Writer> {
+    pub(crate) fn begin(file: File, path: &Path, head: &Head) -> Outcome<Writer> {
         let (columns, last) = (HashMap::new(), Vec::new());
         let mut writer = Writer { file, path: path.to_owned(), whole: 0, columns, last };
         writer.line(head)?;
         Ok(writer)
     }
 
-    /// Writes a sample. Of values with the same name the first counts.
-    pub(super) fn sample(&mut self, unix_us: u64, late_ms: Option<u64>, values: Values) -> Outcome {
+    /// Writes a line. If the disk is full, the file is cut back to its whole lines.
+    fn line(&mut self, line: &impl Serialize) -> Outcome {
+        let mut text = serde_json::to_string(line).unwrap_or_default();
+        text.push('\n');
+        match self.file.write_all(text.as_bytes()) {
+            Ok(()) => {
+                self.whole += text.len() as u64;
+                Ok(())
+            }
+            Err(e) => {
+                let _ = self.file.set_len(self.whole);
+                Err(Failure::failed(format!(
+                    "cannot write {}: {e}; what was collected before is whole",
+                    self.path.display()
+                )))
+            }
+        }
+    }
+}
+
+impl Sink for Writer {
+    fn sample(&mut self, unix_us: u64, late_ms: Option<u64>, values: Values) -> Outcome {
         let mut now = vec![None; self.last.len()];
         let mut new = Vec::new();
         for (name, unit, kind, value) in values {
@@ -111,29 +132,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what happened to the target.
-    pub(super) fn event(&mut self, unix_us: u64, event: &str, why: &str) -> Outcome {
+    fn event(&mut self, unix_us: u64, event: &str, why: &str) -> Outcome {
         let (event, why) = (Some(event.to_owned()), Some(why.to_owned()));
         self.line(&Line { time: Some(unix_us as f64 / 1e6), event, why, ..Line::default() })
-    }
-
-    /// Writes a line. If the disk is full, the file is cut back to its whole lines.
-    fn line(&mut self, line: &impl Serialize) -> Outcome {
-        let mut text = serde_json::to_string(line).unwrap_or_default();
-        text.push('\n');
-        match self.file.write_all(text.as_bytes()) {
-            Ok(()) => {
-                self.whole += text.len() as u64;
-                Ok(())
-            }
-            Err(e) => {
-                let _ = self.file.set_len(self.whole);
-                Err(Failure::failed(format!(
-                    "cannot write {}: {e}; what was collected before is whole",
-                    self.path.display()
-                )))
-            }
-        }
     }
 }
 
@@ -161,7 +162,16 @@ impl Archive {
         let cannot = |e: std::io::Error| Failure::misuse(format!("cannot read {}: {e}", path.display()));
         let file = BufReader::new(File::open(&path).map_err(cannot)?);
         let lines = file.split(b'\n').map(|line| line.map_err(cannot));
-        parse(lines, wanted, &path.display().to_string())
+        Archive::parse(lines, wanted, &path.display().to_string())
+    }
+
+    /// Reads the lines of a file of this name.
+    pub(crate) fn parse(
+        lines: impl Iterator<Item = Outcome<Vec<u8>>>,
+        wanted: &dyn Fn(&str, &str) -> bool,
+        name: &str,
+    ) -> Outcome<Archive> {
+        parse(lines, wanted, name)
     }
 
     /// Says in a line what the collection holds.

@@ -1,9 +1,9 @@
 //! The loop of a collection: it waits, samples and writes. Waits are those of a clock that never
 //! goes back, whatever becomes of the machine's.
 
-use super::archive::Writer;
 use super::input::{Extractor, Tally, WORKLOAD_UNIT};
 use super::pipe::Lines;
+use super::sink::Sink;
 use super::timing;
 use crate::sources::{self, Now, Sample, Source};
 use client::Trouble;
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const STEP_US: u64 = 500_000;
 
 /// Time, and whether the user wants to stop.
-pub(super) trait Clock {
+pub(crate) trait Clock {
     fn now(&mut self) -> Now;
     fn sleep(&mut self, length: Duration);
     fn stopped(&self) -> bool;
@@ -28,7 +28,7 @@ pub(super) trait Clock {
 
 /// The clock of the machine.
 #[derive(Debug)]
-pub(super) struct RealClock;
+pub(crate) struct RealClock;
 
 impl Clock for RealClock {
     fn now(&mut self) -> Now {
@@ -44,11 +44,19 @@ impl Clock for RealClock {
     }
 }
 
+/// Waits so long, or until Ctrl-C.
+pub(crate) fn pause(length: Duration) {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < length && !stop::asked() {
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// A collection that runs.
-pub(super) struct Collector<'s> {
+pub(crate) struct Collector<'s> {
     source: &'s mut dyn Source,
     clock: &'s mut dyn Clock,
-    writer: Writer,
+    writer: &'s mut dyn Sink,
     limit: u64,
     samples: u64,
     last_us: u64,
@@ -61,10 +69,10 @@ pub(super) struct Collector<'s> {
 
 impl<'s> Collector<'s> {
     /// Begins with a source that has given a sample.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &'s mut dyn Source,
         clock: &'s mut dyn Clock,
-        writer: Writer,
+        writer: &'s mut dyn Sink,
         limit: u64,
     ) -> Collector<'s> {
         let (behind_us, refusals) = (clock.now().behind_us, source.about().refusals.clone());
@@ -83,12 +91,12 @@ impl<'s> Collector<'s> {
     }
 
     /// Returns how many samples were written.
-    pub(super) fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
 
     /// Takes a sample at each whole second.
-    pub(super) fn every_second(&mut self) -> Outcome {
+    pub(crate) fn every_second(&mut self) -> Outcome {
         'samples: while self.samples < self.limit {
             let due_us = timing::next_second(self.clock.now().us);
             loop {
@@ -308,7 +316,7 @@ mod tests {
         let writer = Writer::begin(File::create_new(&path).unwrap(), &path, &Head::new(&about)).unwrap();
         let shared = Shared(Rc::new(RefCell::new(world)), Rc::new(about));
         let (mut source, mut clock) = (shared.clone(), shared);
-        let mut collector = Collector::new(&mut source, &mut clock, writer, limit);
+        let mut collector = Collector::new(&mut source, &mut clock, &mut writer, limit);
         let outcome = work(&mut collector);
         drop(collector);
         (outcome, Archive::read(&scratch.0, &|_, _| true).unwrap())

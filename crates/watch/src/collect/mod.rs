@@ -2,23 +2,24 @@
 //! of a workload's output.
 //!
 //! `timing` decides when a sample is due and whether it is late, `input` reads the workload's
-//! lines; both are pure. `pipe` passes the workload's output on. `collector` waits, samples and
-//! writes. `archive` is the format of the file, `out_dir` the directory.
+//! lines; both are pure. `pipe` passes the workload's output on. `collector` waits and samples, and
+//! gives all to a [`Sink`]. `archive` is the format of the file, `out_dir` the directory.
 
 mod archive;
 mod collector;
 mod input;
 mod out_dir;
 mod pipe;
+mod sink;
 mod timing;
 
-pub(crate) use archive::{Archive, STATS};
+pub(crate) use archive::{Archive, Head, STATS, Writer};
+pub(crate) use collector::{Collector, RealClock, pause};
 pub(crate) use input::{Extractor, WORKLOAD_UNIT};
+pub(crate) use sink::Sink;
 pub(crate) use timing::next_second;
 
 use crate::sources::{self, About, Sample, Source};
-use archive::{Head, Writer};
-use collector::{Collector, RealClock};
 use out_dir::OutDir;
 use output::failure::{Failure, Outcome};
 use std::path::{Path, PathBuf};
@@ -53,9 +54,10 @@ pub(crate) fn run(source: &mut dyn Source, job: &Job) -> Outcome {
     }
     let (dir, stats) = OutDir::make(&job.out)?;
     let (outcome, samples) = match begin(&dir, stats, about, &first) {
-        Ok(writer) => {
+        Ok(mut writer) => {
             let mut clock = RealClock;
-            let mut collector = Collector::new(source, &mut clock, writer, job.limit.unwrap_or(u64::MAX));
+            let mut collector =
+                Collector::new(source, &mut clock, &mut writer, job.limit.unwrap_or(u64::MAX));
             let outcome = match job.extractor.is_empty() {
                 true => collector.every_second(),
                 false => collector.every_line(&job.extractor, &pipe::stdin()),
@@ -78,7 +80,7 @@ fn begin(dir: &OutDir, stats: std::fs::File, about: &About, first: &Sample) -> O
 }
 
 /// Writes settings, one a line.
-fn configuration(settings: &[(String, String)]) -> String {
+pub(crate) fn configuration(settings: &[(String, String)]) -> String {
     let line = |(name, value): &(String, String)| {
         format!("{name} {}\n", value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r"))
     };

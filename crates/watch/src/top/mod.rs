@@ -3,11 +3,13 @@
 //! [`sampler`] asks the target once a second in a thread of its own, so that a server that hangs
 //! stops no key. [`state`] is what is shown and what keys do, [`reading`] what two samples tell and
 //! [`outlook`] what to look at first, [`panels`] and [`draw`] how it looks; none of these needs a
-//! terminal. [`terminal`] is the loop around them.
+//! terminal. [`past`] reads what was recorded. [`terminal`] is the loop around
+//! them.
 
 mod draw;
 pub(crate) mod outlook;
 pub(crate) mod panels;
+mod past;
 pub(crate) mod reading;
 pub(crate) mod sampler;
 mod state;
@@ -15,4 +17,4 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use terminal::{print, run};
+pub(crate) use terminal::{print, print_at, run, run_at};

@@ -2,6 +2,7 @@
 //! loop ends with its terminal.
 
 use super::draw::draw;
+use super::past::state_at;
 use super::sampler::{self, Message, Sampled};
 use super::state::{Key, State};
 use crate::sources::now_us;
@@ -15,6 +16,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::IsTerminal;
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -46,19 +48,33 @@ pub(crate) fn run(target: String, login: LoginFlags, enable_metrics: bool) -> Ou
     if !enable_metrics {
         stop::install();
     }
+    show(State::of(about), Some(&messages), &now_us)
+}
+
+/// Shows a moment of the past until the user quits.
+pub(crate) fn run_at(dir: &Path, at_us: u64) -> Outcome {
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
+    }
+    let state = state_at(dir, at_us)?;
+    stop::install();
+    show(state, None, &|| at_us)
+}
+
+/// Shows what is there, and what comes, until the user quits. `now_us` is the time of the picture.
+fn show(mut state: State, messages: Option<&Receiver<Message>>, now_us: &dyn Fn() -> u64) -> Outcome {
     let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
     // It also restores the terminal when this program panics. Its own end would complain on
     // standard error, and panic if that terminal is gone.
     let mut terminal = ManuallyDrop::new(ratatui::try_init().map_err(broken)?);
     let restore = Restore;
     let (line, events) = (Line::here(), events());
-    let mut state = State::of(about);
-    let mut drawn = Instant::now() - REST;
+    let mut drawn: Option<Instant> = None;
     while !stop::asked() && line.is_open() {
-        let changed = take_all(&mut state, &messages)?;
-        if changed || drawn.elapsed() >= Duration::from_secs(1) {
+        let changed = messages.map_or(Ok(false), |messages| take_all(&mut state, messages))?;
+        if changed || drawn.is_none_or(|drawn| drawn.elapsed() >= Duration::from_secs(1)) {
             terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
-            drawn = Instant::now();
+            drawn = Some(Instant::now());
         }
         let key = match events.recv_timeout(REST) {
             Ok(event) => match event.map_err(broken)? {
@@ -187,6 +203,13 @@ pub(crate) fn print(
         }
     }
     Ok(picture(&state, size, now_us()))
+}
+
+/// Returns the picture of a moment of the past as text.
+pub(crate) fn print_at(dir: &Path, at_us: u64, size: (u16, u16), view: usize) -> Outcome<String> {
+    let mut state = state_at(dir, at_us)?;
+    state.key(Key::Number(view));
+    Ok(picture(&state, size, at_us))
 }
 
 /// Returns what a terminal of this size would show, as text.

@@ -231,7 +231,7 @@ impl<'s> Collector<'s> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::archive::{Archive, Head, STATS};
+    use super::super::archive::{Archive, Head, STATS, Writer};
     use super::*;
     use crate::scratch::Scratch;
     use crate::sources::{About, Steady};
@@ -313,7 +313,7 @@ mod tests {
             refusals: Vec::new(),
         };
         let path = scratch.0.join(STATS);
-        let writer = Writer::begin(File::create_new(&path).unwrap(), &path, &Head::new(&about)).unwrap();
+        let mut writer = Writer::begin(File::create_new(&path).unwrap(), &path, &Head::new(&about)).unwrap();
         let shared = Shared(Rc::new(RefCell::new(world)), Rc::new(about));
         let (mut source, mut clock) = (shared.clone(), shared);
         let mut collector = Collector::new(&mut source, &mut clock, &mut writer, limit);

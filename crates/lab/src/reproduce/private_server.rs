@@ -83,6 +83,8 @@ impl PrivateServer {
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg(format!("--datadir={}", data.display()))
             .args(&user)
+            // The server finds its log where it was made.
+            .args(settings)
             .stdin(Stdio::null())
             .output()
             .map_err(|e| Failure::failed(format!("cannot run {}: {e}", programs.install.display())))?;
@@ -124,7 +126,7 @@ impl PrivateServer {
             }
             let ended = self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)));
             if ended || begun.elapsed() > START {
-                return Err(Failure::failed(format!("the server does not start: {}", self.last_words())));
+                return Err(Failure::failed(format!("the server does not start: {}", self.first_error())));
             }
             std::thread::sleep(POLL);
         }
@@ -171,10 +173,10 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Returns the last error of its log.
-    fn last_words(&self) -> String {
+    /// Returns the first error of its log: the last one only says that it ends.
+    fn first_error(&self) -> String {
         let log = fs::read_to_string(self.dir.join("error.log")).unwrap_or_default();
-        let error = log.lines().rev().find(|line| line.contains("[ERROR]")).or_else(|| log.lines().last());
+        let error = log.lines().find(|line| line.contains("[ERROR]")).or_else(|| log.lines().last());
         error.unwrap_or("its error log is empty").to_owned()
     }
 }

@@ -9,13 +9,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// This program, also if its file was replaced since: all runs of an experiment are of one version.
+const OWN: &str = "/proc/self/exe";
+
 /// Returns a command of this program that writes its text to a file.
 pub(crate) fn command(text: &Path, args: &[impl AsRef<OsStr>]) -> Outcome<Command> {
     let file = fs::File::create(text)
         .map_err(|e| Failure::failed(format!("cannot write {}: {e}", text.display())))?;
-    let own = std::env::current_exe()
-        .map_err(|e| Failure::failed(format!("cannot find this program's own file: {e}")))?;
-    let mut command = Command::new(own);
+    let mut command = Command::new(OWN);
     command.args(args).stdin(Stdio::null()).stdout(file);
     Ok(command)
 }

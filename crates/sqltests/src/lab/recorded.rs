@@ -44,7 +44,7 @@ pub(super) fn past(lab: &Lab<'_>) -> Result<(), String> {
         return Err(format!("a recorder that was stopped left a segment open: {:?}", ended.status));
     }
     let said = lab.ok(&["plot", "recorded", "--out", "recorded-plots"])?;
-    expect("plots", &said, "checkpoint")?;
+    expect("plots", &said, "plots, all in recorded-plots")?;
     let picture = lab.ok(&["top", "recorded", "--at", "-1s", "--print", "100x30"])?;
     expect("a moment", &picture, "checkpoint age")?;
     let (status, said) =

@@ -141,6 +141,17 @@ impl Samples {
         }
     }
 
+    /// Keeps the samples from `from` until `until`, in seconds.
+    pub fn keep(&mut self, from: f64, until: f64) {
+        let begin = self.seconds.partition_point(|seconds| *seconds < from);
+        let end = self.seconds.partition_point(|seconds| *seconds <= until).max(begin);
+        let part = |length: usize| begin.min(length)..end.min(length);
+        self.seconds = self.seconds[begin..end].to_vec();
+        for Column { values, .. } in self.columns.values_mut() {
+            *values = values[part(values.len())].to_vec();
+        }
+    }
+
     /// Returns the time of the last sample.
     pub fn end(&self) -> f64 {
         self.seconds.last().copied().unwrap_or(0.0)

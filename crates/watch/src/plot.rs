@@ -6,7 +6,7 @@ use crate::record::{self, MARK};
 use crate::sources;
 use output::existing::readable_directory;
 use output::failure::{Failure, Outcome};
-use output::samples::{Column, Samples, in_order};
+use output::samples::{Samples, in_order};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -76,32 +76,34 @@ pub fn load(dir: &Path, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
 pub(crate) fn load_part(dir: &Path, window: Window, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
     let name = dir.display().to_string();
     readable_directory(dir)?;
-    let mut whole = if dir.join(MARK).exists() {
+    let part = if dir.join(MARK).exists() {
+        // Only the segments of the window are read.
         of_recording(dir, window, wanted)?
-    } else if dir.join(STATS).exists() {
-        of_collection(dir, wanted)?
-    } else if dir.join("recorder").exists() {
-        of_recorder(dir)?
-    } else if dir.join("samples.json").exists() {
-        of_report(dir)?
     } else {
-        return Err(Failure::misuse(format!(
-            "{name} is neither a collection ({STATS}), nor a recording, nor a database with a flight recorder, nor a run report"
-        )));
+        within(whole(dir, wanted)?, window)?
     };
-    if !window.is_all() {
-        if whole.samples.seconds.first().is_some_and(|first| *first < ABSOLUTE) {
-            let why = format!("{name} is a run report, and does not know when it was made");
-            return Err(Failure::misuse(why));
-        }
-        keep(&mut whole, window);
-    }
-    let input = from_second(whole, skip);
+    let input = from_second(part, skip);
     if input.samples.seconds.is_empty() {
         let why = if skip > 0.0 { format!(" after its first {skip} s") } else { String::new() };
         return Err(Failure::misuse(format!("{name} has no samples{why}")));
     }
     Ok(input)
+}
+
+/// Reads all of a directory.
+fn whole(dir: &Path, wanted: Wanted<'_>) -> Outcome<Input> {
+    if dir.join(STATS).exists() {
+        of_collection(dir, wanted)
+    } else if dir.join("recorder").exists() {
+        of_recorder(dir)
+    } else if dir.join("samples.json").exists() {
+        of_report(dir)
+    } else {
+        Err(Failure::misuse(format!(
+            "{} is neither a collection ({STATS}), nor a recording, nor a database with a flight recorder, nor a run report",
+            dir.display()
+        )))
+    }
 }
 
 fn empty(dir: &Path, target: String, version: String) -> Input {
@@ -182,16 +184,18 @@ fn of_recording(dir: &Path, window: Window, wanted: Wanted<'_>) -> Outcome<Input
 }
 
 /// Leaves out what is not in a window.
-fn keep(input: &mut Input, window: Window) {
-    let (from, until) = (window.from(), window.until());
-    let seconds = &mut input.samples.seconds;
-    let begin = seconds.partition_point(|second| *second < from);
-    let end = seconds.partition_point(|second| *second <= until).max(begin);
-    *seconds = seconds[begin..end].to_vec();
-    for Column { values, .. } in input.samples.columns.values_mut() {
-        *values = values[begin.min(values.len())..end.min(values.len())].to_vec();
+fn within(mut input: Input, window: Window) -> Outcome<Input> {
+    if window.is_all() {
+        return Ok(input);
     }
+    if input.samples.seconds.first().is_some_and(|first| *first < ABSOLUTE) {
+        let why = format!("{} is a run report, and does not know when it was made", input.path);
+        return Err(Failure::misuse(why));
+    }
+    let (from, until) = (window.from(), window.until());
+    input.samples.keep(from, until);
     input.events.retain(|(at, ..)| (from..=until).contains(at));
+    Ok(input)
 }
 
 /// Times of samples above this are seconds since 1970.
@@ -203,12 +207,8 @@ fn from_second(mut input: Input, skip: f64) -> Input {
     // The samples of a run report are counted from the beginning of the run.
     let zero = if first > ABSOLUTE { first } else { 0.0 };
     let from = zero + skip;
-    let cut = input.samples.seconds.partition_point(|seconds| *seconds < from);
-    input.samples.seconds.drain(..cut);
+    input.samples.keep(from, f64::INFINITY);
     input.samples.seconds.iter_mut().for_each(|seconds| *seconds -= from);
-    for Column { values, .. } in input.samples.columns.values_mut() {
-        values.drain(..cut.min(values.len()));
-    }
     input.events.retain(|(seconds, ..)| *seconds >= from);
     input.events.iter_mut().for_each(|event| event.0 -= from);
     input.began = if zero > 0.0 { from } else { 0.0 };

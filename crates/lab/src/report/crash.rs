@@ -2,7 +2,7 @@
 
 use super::timeline::Timeline;
 use output::report::axis::Measure;
-use output::report::chart::{Chart, ChartStyle, Series};
+use output::report::chart::{Chart, Series};
 use output::report::page::{Headline, Origin, Page};
 use output::report::plot::Plot;
 use output::report::{PAGE, svg};
@@ -118,17 +118,7 @@ impl CrashReport<'_> {
         series: Vec<Series>,
         note: String,
     ) -> Chart {
-        Chart {
-            id: id.into(),
-            title: title.to_owned(),
-            note,
-            measure,
-            style: ChartStyle::Lines,
-            series,
-            marks: Vec::new(),
-            end: self.samples.end(),
-            clock: None,
-        }
+        Chart { note, ..Chart::lines(id, title, measure, series, self.samples.end()) }
     }
 
     fn throughput(&self) -> Chart {

@@ -64,26 +64,6 @@ impl RampReport<'_> {
         last.map_or(0.0, |(step, start)| start + step.per_second().len() as f64)
     }
 
-    fn chart(
-        &self,
-        id: &'static str,
-        title: &str,
-        (measure, style): (Measure, ChartStyle),
-        series: Vec<Series>,
-    ) -> Chart {
-        Chart {
-            id: id.into(),
-            title: title.to_owned(),
-            note: String::new(),
-            measure,
-            style,
-            series,
-            marks: Vec::new(),
-            end: self.end(),
-            clock: None,
-        }
-    }
-
     fn throughput(&self) -> Chart {
         let mut points: Vec<Point> = Vec::new();
         let mut marks = Vec::new();
@@ -98,14 +78,14 @@ impl RampReport<'_> {
             }
         }
         let series = vec![Series::new("commits", points)];
-        let style = (Measure::Count("commits/s"), ChartStyle::Lines);
+        let measure = Measure::Count("commits/s");
         let note = "A label is the number of threads.".to_owned();
-        Chart { marks, note, ..self.chart("throughput", "Commits a second", style, series) }
+        Chart { marks, note, ..Chart::lines("throughput", "Commits a second", measure, series, self.end()) }
     }
 
     fn latency(&self) -> Chart {
         let series = latency_lines(&self.climb.samples);
-        let chart = self.chart("latency", "Latency", (Measure::Micros, ChartStyle::LogLines), series);
-        Chart { note: LATENCY_NOTE.to_owned(), ..chart }
+        let chart = Chart::lines("latency", "Latency", Measure::Micros, series, self.end());
+        Chart { style: ChartStyle::LogLines, note: LATENCY_NOTE.to_owned(), ..chart }
     }
 }

@@ -58,17 +58,7 @@ impl WorkReport<'_> {
         measure: Measure,
         series: Vec<Series>,
     ) -> Chart {
-        Chart {
-            id: id.into(),
-            title: title.to_owned(),
-            note: String::new(),
-            measure,
-            style: ChartStyle::Lines,
-            series,
-            marks: Vec::new(),
-            end: self.end(),
-            clock: None,
-        }
+        Chart::lines(id, title, measure, series, self.end())
     }
 
     /// Returns the commits of each second.

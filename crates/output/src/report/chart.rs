@@ -120,6 +120,21 @@ pub struct Chart {
 const LIMIT_IN_SIGHT: f64 = 3.0;
 
 impl Chart {
+    /// Makes a plot of lines that begin at time 0 and end at `end`, without a note.
+    pub fn lines(id: &'static str, title: &str, measure: Measure, series: Vec<Series>, end: f64) -> Chart {
+        Chart {
+            id: id.into(),
+            title: title.to_owned(),
+            note: String::new(),
+            measure,
+            style: ChartStyle::Lines,
+            series,
+            marks: Vec::new(),
+            end,
+            clock: None,
+        }
+    }
+
     /// Formats the value that a point of a series stands for.
     pub fn show(&self, series: &Series, value: f64) -> String {
         let (measure, value) = series.real(self.measure, value);

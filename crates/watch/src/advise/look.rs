@@ -116,12 +116,7 @@ fn database(dir: &Path, watch: Option<Duration>) -> Outcome<Seen> {
 /// Keeps the last part of samples.
 fn last_part(mut samples: Samples, watch: Option<Duration>) -> Samples {
     let Some(watch) = watch else { return samples };
-    let from = samples.end() - watch.as_secs_f64();
-    let cut = samples.seconds.partition_point(|seconds| *seconds < from);
-    samples.seconds.drain(..cut);
-    for column in samples.columns.values_mut() {
-        column.values.drain(..cut.min(column.values.len()));
-    }
+    samples.keep(samples.end() - watch.as_secs_f64(), f64::INFINITY);
     samples
 }
 

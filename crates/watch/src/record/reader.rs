@@ -5,7 +5,6 @@ use super::segments::{SEGMENT, overlapping};
 use crate::collect::Archive;
 use flate2::read::GzDecoder;
 use output::failure::{Failure, Outcome};
-use output::samples::Column;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -55,13 +54,7 @@ fn add(whole: &mut Archive, part: Archive) {
 
 /// Leaves out what is not from `from` until `until`.
 fn cut(archive: &mut Archive, from: f64, until: f64) {
-    let seconds = &mut archive.samples.seconds;
-    let begin = seconds.partition_point(|second| *second < from);
-    let end = seconds.partition_point(|second| *second <= until);
-    *seconds = seconds[begin..end.max(begin)].to_vec();
-    for Column { values, .. } in archive.samples.columns.values_mut() {
-        *values = values[begin..end.max(begin)].to_vec();
-    }
+    archive.samples.keep(from, until);
     let inside = |at: f64| (from..=until).contains(&at);
     archive.late.retain(|(at, _)| inside(*at));
     archive.events.retain(|(at, ..)| inside(*at));

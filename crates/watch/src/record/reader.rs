@@ -23,6 +23,10 @@ pub(crate) fn read(
         let name = path.display().to_string();
         let cannot = |e: std::io::Error| Failure::misuse(format!("cannot read {name}: {e}"));
         let file = File::open(&path).map_err(cannot)?;
+        // It begins to be written, or was given up before its first line.
+        if file.metadata().map_err(cannot)?.len() == 0 {
+            continue;
+        }
         let text: Box<dyn Read> =
             if segment.complete { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
         let lines = BufReader::new(text).split(b'\n').map(|line| line.map_err(cannot));

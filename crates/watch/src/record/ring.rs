@@ -124,6 +124,10 @@ impl Ring {
         let complete = self.place.dir.join(Segment { from, complete: true }.name());
         let new = self.place.dir.join("new.gz");
         let compress = || -> std::io::Result<()> {
+            // A recorder was killed, or the disk was full, before its first line.
+            if open.metadata()?.len() == 0 {
+                return fs::remove_file(&open);
+            }
             let mut encoder = GzEncoder::new(File::create(&new)?, Compression::default());
             std::io::copy(&mut File::open(&open)?, &mut encoder)?;
             encoder.finish()?.sync_all()?;

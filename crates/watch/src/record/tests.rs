@@ -69,6 +69,20 @@ fn a_killed_recorder_has_lost_nothing_and_the_next_goes_on() {
     assert!(segments(&scratch.0).unwrap().iter().all(|segment| segment.complete));
 }
 
+/// Such a file made the whole recording unreadable, and the next recorder compressed it.
+#[test]
+fn a_segment_without_a_first_line_is_passed_over_and_goes() {
+    let scratch = Scratch::new("ring-empty");
+    let mut first = ring(&scratch.0, LIMITS);
+    record(&mut first, 1200..1205);
+    drop(first);
+    fs::write(scratch.0.join("0000001800.jsonl"), "").unwrap();
+    let samples = || read(&scratch.0, 0.0, f64::INFINITY, &|_, _| true).unwrap().samples.seconds.len();
+    assert_eq!(samples(), 5);
+    ring(&scratch.0, LIMITS).end().unwrap();
+    assert_eq!((samples(), segments(&scratch.0).unwrap().len()), (5, 1));
+}
+
 #[test]
 fn the_oldest_segments_are_deleted() {
     let scratch = Scratch::new("ring-trim");

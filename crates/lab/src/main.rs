@@ -3,10 +3,10 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads; `server` has the same workloads over SQL. `measurements`, `figures` and `observer`
-//! measure; `result`, `by_transaction`, `turn`, `ramp`, `rounds` and `report` show the result.
-//! `sweep` runs a load with many settings, `reproduce` repeats experiments of articles. `arrivals`
-//! says when transactions start at a rate. `law` are the flags of flow control. `crash` is the
-//! experiment that kills a process and checks its commits, `torture` lives many lives of one
+//! measure; `result`, `by_transaction`, `steadiness`, `turn`, `ramp`, `rounds` and `report` show
+//! the result. `sweep` runs a load with many settings, `reproduce` repeats experiments of articles.
+//! `arrivals` says when transactions start at a rate. `law` are the flags of flow control. `crash`
+//! is the experiment that kills a process and checks its commits, `torture` lives many lives of one
 //! database, `bench` has one benchmark in each file. `disk` measures a disk and `napkin` the
 //! machine; `mount`, `block_device`, `others`, `raw_io` and `test_file` lie below them. The
 //! commands that watch servers and databases are in the crate `watch`, what both share in `output`.
@@ -45,6 +45,7 @@ mod run_dir;
 mod scratch;
 #[cfg(feature = "watch")]
 mod server;
+mod steadiness;
 #[cfg(feature = "watch")]
 mod sweep;
 mod test_file;

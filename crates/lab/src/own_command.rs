@@ -57,10 +57,3 @@ pub(crate) fn per_second(result: &Value) -> Vec<u64> {
     let seconds = result.get("tps_per_second").and_then(Value::as_array);
     seconds.into_iter().flatten().filter_map(Value::as_u64).collect()
 }
-
-/// Returns the worst second in percent of the median one.
-pub(crate) fn worst_second(mut per_second: Vec<u64>) -> Option<f64> {
-    per_second.sort_unstable();
-    let median = *per_second.get(per_second.len() / 2)?;
-    (median > 0).then(|| 100.0 * per_second[0] as f64 / median as f64)
-}

@@ -3,6 +3,7 @@
 use crate::by_transaction::ByTransaction;
 use crate::driver::Measured;
 use crate::measurements::Totals;
+use crate::steadiness::Steadiness;
 use crate::workload::Shape;
 use crate::workload::tpcc::Condition;
 use output::units::{show_count, show_micros, show_size};
@@ -139,7 +140,7 @@ impl WorkDone {
                 parts(&self.errors)
             ),
         );
-        if let Some(steady) = steadiness(&self.tps_per_second) {
+        if let Some(steady) = show_steadiness(&self.tps_per_second) {
             out.line("steadiness", steady);
         }
         out.line("latency", self.latency_us.show());
@@ -407,20 +408,14 @@ impl RunResult {
 }
 
 /// Compares the worst second with the median one.
-fn steadiness(tps_per_second: &[u64]) -> Option<String> {
-    let mut sorted = tps_per_second.to_vec();
-    sorted.sort_unstable();
-    let median = *sorted.get(sorted.len() / 2)?;
-    let worst = *sorted.first()?;
-    if sorted.len() < 2 || median == 0 {
-        return None;
-    }
+fn show_steadiness(per_second: &[u64]) -> Option<String> {
+    let steady = Steadiness::of(per_second).filter(|steady| steady.seconds > 1)?;
     Some(format!(
         "worst second {} of median {} ({:.0} %)   seconds without commits {}",
-        show_count(worst as f64),
-        show_count(median as f64),
-        100.0 * worst as f64 / median as f64,
-        sorted.iter().filter(|&&n| n == 0).count()
+        show_count(steady.worst as f64),
+        show_count(steady.median as f64),
+        steady.percent()?,
+        steady.zero
     ))
 }
 

@@ -4,8 +4,8 @@
 //! slow minute of the machine does not always meet the same one. A ratio is of two turns of one
 //! round.
 
-use crate::own_command::worst_second;
 use crate::result::{rounded, to_json};
+use crate::steadiness::Steadiness;
 use crate::turn::Turn;
 use output::units::{show_count, show_micros};
 use serde::Serialize;
@@ -144,7 +144,7 @@ impl<R: Serialize> Comparison<R> {
             show(contestant.tps, &show_count),
             show(contestant.ratio, &|ratio| format!("{ratio:.2}")),
             show(contestant.p99_us, &show_micros),
-            of(&|turn| worst_second(turn.work.tps_per_second.clone()))
+            of(&|turn| Steadiness::of(&turn.work.tps_per_second)?.percent())
                 .map_or("-".to_owned(), |share| format!("{share:.0} %")),
             of(&|turn| turn.commits_per_fsync).map_or("-".to_owned(), |n| format!("{n:.1}")),
         ]

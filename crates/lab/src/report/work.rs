@@ -3,6 +3,7 @@
 use super::histogram::{self, Histogram};
 use crate::measurements::Totals;
 use crate::result::WorkDone;
+use crate::steadiness::Steadiness;
 use output::report::axis::Measure;
 use output::report::chart::{Annotation, Chart, ChartStyle, Series};
 use output::report::page::Headline;
@@ -34,20 +35,24 @@ impl WorkReport<'_> {
             show_count(work.tps),
             format!("{} in all", show_count(work.transactions as f64)),
         )];
-        if let Some((median, worst, _)) = steadiness(&work.tps_per_second) {
-            let zero = work.tps_per_second.iter().filter(|n| **n == 0).count();
-            let stalls = match zero {
+        if let Some(steady) = self.steadiness() {
+            let stalls = match steady.zero {
                 0 => "no second without commits".to_owned(),
                 1 => "1 second without commits".to_owned(),
                 n => format!("{n} seconds without commits"),
             };
-            let share = if median > 0 { 100.0 * worst as f64 / median as f64 } else { 0.0 };
+            let share = steady.percent().unwrap_or(0.0);
             out.push(headline("worst second", format!("{share:.0} %"), format!("of the median; {stalls}")));
         }
         let l = &work.latency_us;
         let tail = format!("p50 {}, p99.9 {}", show_micros(l.p50), show_micros(l.p999));
         out.push(headline("p99 latency", show_micros(l.p99), tail));
         out
+    }
+
+    /// Returns how steady the run was; `None` if it was too short to say.
+    fn steadiness(&self) -> Option<Steadiness> {
+        Steadiness::of(&self.work.tps_per_second).filter(|steady| steady.seconds > 1)
     }
 
     /// Returns a plot over the time of the run.
@@ -69,11 +74,11 @@ impl WorkReport<'_> {
         let (first, last) = (points.first().map(|p| p.0), points.last().map(|p| p.0));
         let series = vec![Series::new("commits", points)];
         let mut chart = self.chart("throughput", "Commits a second", Measure::Count("commits/s"), series);
-        if let Some((median, worst, at)) = steadiness(per_second) {
+        if let Some(Steadiness { median, worst, worst_at, .. }) = self.steadiness() {
             let level = [first, last].into_iter().flatten().map(|t| (t, Some(median as f64))).collect();
             chart.series.push(Series::limit("median", level));
             let label = format!("worst second {}", show_count(worst as f64));
-            chart.marks.push(Annotation { at: at as f64 + 1.0, value: worst as f64, label });
+            chart.marks.push(Annotation { at: worst_at as f64 + 1.0, value: worst as f64, label });
             chart.note = format!(
                 "Median {}, worst second {}, best {}.",
                 show_count(median as f64),
@@ -132,12 +137,4 @@ fn without_start(mut series: Series) -> Series {
         series.points.remove(0);
     }
     series
-}
-
-/// Returns the median second, the worst second, and the number of the worst one.
-fn steadiness(per_second: &[u64]) -> Option<(u64, u64, usize)> {
-    let mut sorted = per_second.to_vec();
-    sorted.sort_unstable();
-    let (at, worst) = per_second.iter().copied().enumerate().min_by_key(|(_, n)| *n)?;
-    (per_second.len() > 1).then(|| (sorted[sorted.len() / 2], worst, at))
 }

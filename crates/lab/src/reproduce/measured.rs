@@ -1,7 +1,8 @@
 //! One load on one engine, and what was measured.
 
 use super::room::Room;
-use crate::own_command::{number, per_second, worst_second};
+use crate::own_command::{number, per_second};
+use crate::steadiness::Steadiness;
 use output::failure::Outcome;
 use serde_json::Value;
 
@@ -65,13 +66,12 @@ impl Measured {
 
     /// Returns how many seconds had no commit.
     pub(super) fn zero_seconds(&self) -> Option<f64> {
-        let seconds = per_second(&self.result);
-        (!seconds.is_empty()).then(|| seconds.iter().filter(|n| **n == 0).count() as f64)
+        Some(Steadiness::of(&per_second(&self.result))?.zero as f64)
     }
 
     /// Returns the worst second in percent of the median one.
     pub(super) fn worst(&self) -> Option<f64> {
-        worst_second(per_second(&self.result))
+        Steadiness::of(&per_second(&self.result))?.percent()
     }
 
     pub(super) fn p99_ms(&self) -> Option<f64> {

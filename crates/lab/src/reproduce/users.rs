@@ -1,7 +1,7 @@
 //! More and more users at three sizes of the pool, with the doublewrite on and off.
 
 use super::finding::{Finding, Row};
-use super::measured::{MIB, ratio};
+use super::measured::{Load, MIB, ratio};
 use super::room::{Room, checks};
 use crate::own_command::number;
 use output::failure::Outcome;
@@ -35,22 +35,8 @@ pub(super) fn three_pools(room: &Room<'_>) -> Outcome<Finding> {
     let data = room.either(96 * MIB, 2048 * MIB);
     let rows = data / BYTES_A_ROW / TABLES;
     let steps = room.either("1,8,64", "1,2,4,8,16,32,64,128,256,512,1024");
-    let (warmup, seconds) = room.either(("1", "5"), ("10", "60"));
-    let rows_text = rows.to_string();
-    let load = [
-        "run",
-        "read-write",
-        "--tables",
-        "8",
-        "--rows",
-        &rows_text,
-        "--ramp",
-        steps,
-        "--warmup",
-        warmup,
-        "--seconds",
-        seconds,
-    ];
+    let times = room.either((1, 5), (10, 60));
+    let load = Load::new(&format!("read-write --tables {TABLES} --rows {rows} --ramp {steps}"), times);
     let (mut innodb, mut millpond) = (Vec::new(), Vec::new());
     for (percent, _) in POOLS {
         let pool = data * percent / 100;
@@ -68,8 +54,9 @@ pub(super) fn three_pools(room: &Room<'_>) -> Outcome<Finding> {
         rows: rows_of(&innodb, &millpond),
         holds: verdict(innodb.last().and_then(AtPool::left), millpond.last().and_then(AtPool::left)),
         scaled: format!(
-            "{} MiB of data instead of 100 GB; {steps} users for {seconds} s each. The article compares two versions of MySQL, here the doublewrite is on and off.",
-            data / MIB
+            "{} MiB of data instead of 100 GB; {steps} users for {} s each. The article compares two versions of MySQL, here the doublewrite is on and off.",
+            data / MIB,
+            times.1
         ),
         check: checks(&results),
         seconds: begun.elapsed().as_secs_f64(),
@@ -80,8 +67,7 @@ fn word(doublewrite: bool) -> &'static str {
     if doublewrite { "on" } else { "off" }
 }
 
-fn on_innodb(room: &Room<'_>, load: &[&str], pool: u64, doublewrite: bool) -> Outcome<Value> {
-    let name = format!("D4.B24-innodb-{}-{}", pool / MIB, word(doublewrite));
+fn on_innodb(room: &Room<'_>, load: &Load, pool: u64, doublewrite: bool) -> Outcome<Value> {
     let settings = [
         format!("--innodb-buffer-pool-size={pool}"),
         "--innodb-log-file-size=1G".to_owned(),
@@ -92,26 +78,17 @@ fn on_innodb(room: &Room<'_>, load: &[&str], pool: u64, doublewrite: bool) -> Ou
         "--max-connections=4000".to_owned(),
         format!("--innodb-doublewrite={}", u8::from(doublewrite)),
     ];
-    let server = room.server(&name, &settings)?;
-    let (url, report) = (server.url(), room.report(&name).display().to_string());
-    let target = ["--target", &url, "--engine", "InnoDB", "--report", &report];
-    let result = room.millpond(&name, &[load, &target].concat())?;
-    server.end()?;
-    Ok(result)
+    let name = format!("D4.B24-innodb-{}-{}", pool / MIB, word(doublewrite));
+    Ok(load.on_innodb(room, &name, &settings)?.result)
 }
 
-fn on_millpond(room: &Room<'_>, load: &[&str], pool: u64, doublewrite: bool) -> Outcome<Value> {
-    let name = format!("D4.B24-millpond-{}-{}", pool / MIB, word(doublewrite));
-    let db = room.scratch.join(&name);
-    let (db_name, pool, report) =
-        (db.display().to_string(), pool.to_string(), room.report(&name).display().to_string());
-    let mut args = [load, &["--db", &db_name, "--pool", &pool, "--report", &report]].concat();
+fn on_millpond(room: &Room<'_>, load: &Load, pool: u64, doublewrite: bool) -> Outcome<Value> {
+    let mut flags = vec!["--pool".to_owned(), pool.to_string()];
     if !doublewrite {
-        args.push("--unsafe-no-doublewrite");
+        flags.push("--unsafe-no-doublewrite".to_owned());
     }
-    let result = room.millpond(&name, &args)?;
-    room.remove(&db)?;
-    Ok(result)
+    let name = format!("D4.B24-millpond-{}-{}", pool / MIB, word(doublewrite));
+    Ok(load.on_millpond(room, &name, &flags)?.result)
 }
 
 /// Returns the rates of the steps.

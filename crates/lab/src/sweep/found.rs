@@ -1,8 +1,9 @@
 //! What a sweep has found: for each point the rate, the worst second and the steadiness.
 
 use super::grid::{Axis, Point};
-use crate::own_command::{number, per_second, worst_second};
+use crate::own_command::{number, per_second};
 use crate::result::to_json;
+use crate::steadiness::Steadiness;
 use output::report::page::{Table, columns};
 use output::units::{show_count, show_micros};
 use serde::Serialize;
@@ -31,7 +32,9 @@ impl Found {
         let rates: Vec<f64> = results.iter().filter_map(|result| number(result, "/tps")).collect();
         let least = |values: &[f64]| values.iter().copied().min_by(f64::total_cmp);
         let greatest = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
-        let worst: Vec<f64> = results.iter().filter_map(|result| worst_second(per_second(result))).collect();
+        let steady: Vec<Steadiness> =
+            results.iter().filter_map(|result| Steadiness::of(&per_second(result))).collect();
+        let worst: Vec<f64> = steady.iter().filter_map(Steadiness::percent).collect();
         let p99: Vec<f64> = results.iter().filter_map(|result| number(result, "/latency_us/p99")).collect();
         Some(Found {
             settings,
@@ -39,7 +42,7 @@ impl Found {
             tps_min: least(&rates)?,
             tps_max: greatest(&rates)?,
             steadiness: least(&worst),
-            zero_seconds: results.iter().flat_map(per_second).filter(|n| *n == 0).count(),
+            zero_seconds: steady.iter().map(|steady| steady.zero).sum(),
             p99_us: greatest(&p99),
             rounds: rates.len(),
         })

@@ -27,6 +27,13 @@ pub(crate) struct Capacities {
     /// --io-capacity, at least 2000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(IO_CAPACITY_MIN..))]
     io_capacity_max: Option<u64>,
+    /// Under InnoDB's law, as MariaDB 10.5 and 10.6 have it: pages at the end of the LRU list that
+    /// are written at a time when no frame is free; below --lru-scan-depth
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    lru_flush_size: Option<u64>,
+    /// Under InnoDB's law: free frames that are kept ready [default: 1536; innodb-mysql: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    lru_scan_depth: Option<u64>,
 }
 
 impl Capacities {
@@ -42,13 +49,17 @@ impl Capacities {
         if max < io {
             return Err(Failure::misuse(format!("--io-capacity-max {max} is less than --io-capacity {io}")));
         }
-        Ok(law.io_capacity(io).io_capacity_max(max))
+        let law = law.io_capacity(io).io_capacity_max(max);
+        let law = self.lru_scan_depth.map_or(law, |frames| law.lru_scan_depth(frames));
+        Ok(self.lru_flush_size.map_or(law, |pages| law.lru_flush_size(pages)))
     }
 
     /// Returns them for people.
     pub(crate) fn show(self) -> String {
         let (io, max) = self.resolved();
-        format!("io_capacity {io}, io_capacity_max {max}")
+        let lru = [("lru_flush_size", self.lru_flush_size), ("lru_scan_depth", self.lru_scan_depth)];
+        let lru = lru.map(|(name, n)| n.map_or(String::new(), |n| format!(", {name} {n}"))).concat();
+        format!("io_capacity {io}, io_capacity_max {max}{lru}")
     }
 }
 
@@ -66,7 +77,7 @@ pub(crate) struct LawFlags {
 impl LawFlags {
     /// Returns the law.
     pub(crate) fn law(self) -> Outcome<Law> {
-        let Capacities { io_capacity, io_capacity_max } = self.capacities;
+        let Capacities { io_capacity, io_capacity_max, lru_flush_size, lru_scan_depth } = self.capacities;
         let innodb = match self.law {
             LawFlag::Innodb => InnodbLaw::mariadb(),
             LawFlag::InnodbMysql => InnodbLaw::mysql(),
@@ -75,6 +86,12 @@ impl LawFlags {
             }
             LawFlag::Millpond if io_capacity_max.is_some() => {
                 return Err(Failure::misuse("--io-capacity-max needs --law innodb"));
+            }
+            LawFlag::Millpond if lru_flush_size.is_some() => {
+                return Err(Failure::misuse("--lru-flush-size needs --law innodb"));
+            }
+            LawFlag::Millpond if lru_scan_depth.is_some() => {
+                return Err(Failure::misuse("--lru-scan-depth needs --law innodb"));
             }
             LawFlag::Millpond => return Ok(Law::Millpond),
         };
@@ -94,12 +111,19 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_engine() {
-        let none = Capacities { io_capacity: None, io_capacity_max: None };
+        let none = Capacities {
+            io_capacity: None,
+            io_capacity_max: None,
+            lru_flush_size: None,
+            lru_scan_depth: None,
+        };
         for law in [InnodbLaw::mariadb(), InnodbLaw::mysql()] {
             assert_eq!(none.of(law).unwrap(), law);
             let some = Capacities { io_capacity: Some(5000), ..none };
             assert_eq!(some.of(law).unwrap(), law.io_capacity(5000));
         }
+        let with_size = Capacities { lru_flush_size: Some(2048), ..none };
+        assert_eq!(with_size.of(InnodbLaw::mariadb()).unwrap(), InnodbLaw::mariadb().lru_flush_size(2048));
         let flags = LawFlags { law: LawFlag::InnodbMysql, capacities: none };
         assert_eq!(flags.show(), "innodb-mysql, io_capacity 200, io_capacity_max 2000");
         assert_eq!(flags.law().unwrap(), Law::Innodb(InnodbLaw::mysql()));

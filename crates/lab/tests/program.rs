@@ -46,6 +46,10 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("run --durability maybe", "maybe"),
         ("run --law oracle", "oracle"),
         ("run --io-capacity 200", "--law innodb"),
+        ("run --lru-flush-size 200", "--law innodb"),
+        ("run --lru-scan-depth 200", "--law innodb"),
+        ("run --law innodb --lru-flush-size 4096", "lru_scan_depth"),
+        ("run --ephemeral --redo-dir log", "--redo-dir"),
         ("run --law millpond --io-capacity-max 200", "--io-capacity-max"),
         ("run --law innodb --io-capacity 99", "--io-capacity"),
         ("run --law innodb --io-capacity 500 --io-capacity-max 400", "--io-capacity-max 400"),
@@ -244,6 +248,22 @@ fn napkin_inserts_its_rows_and_removes_its_directory() {
     assert_eq!(json["check"], "ok");
     assert!(json["fsyncs"]["total"].as_u64().unwrap() > 0);
     assert!(json["redo_bytes"].as_u64().unwrap() > 4000 * 20, "each insert holds key and value");
+}
+
+#[test]
+fn the_redo_log_may_lie_elsewhere_and_stays_or_goes_with_the_database() {
+    let scratch = Scratch::new("redo-dir");
+    let run = "run write-only --seconds 0.3 --warmup 0 --tables 1 --rows 300 --threads 2 --pool 32MiB";
+    scratch.ok(&format!("{run} --redo-dir log"));
+    assert_eq!(scratch.names(), Vec::<String>::new(), "what the run made goes");
+    scratch.ok(&format!("{run} --db db --redo-dir log"));
+    let logs = || fs::read_dir(scratch.0.join("log")).unwrap().count();
+    assert!(logs() > 0 && !scratch.0.join("db/redo").exists());
+    scratch.ok(&format!("{run} --db db --redo-dir log"));
+    assert!(logs() > 0, "a run that used it again removes nothing");
+    let why = scratch.refused(2, &format!("{run} --db other --redo-dir log"));
+    assert!(why.contains("log is not empty"), "{why}");
+    assert!(logs() > 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod existing;
 mod inspect;
 mod napkin;
 mod recover;
+mod redo_flags;
 #[cfg(feature = "watch")]
 mod reproduce;
 mod rescue;

@@ -1,5 +1,6 @@
 //! `millpond run`: load, checkpoint, warm up, measure, check, show.
 
+use super::redo_flags::RedoFlags;
 use super::tpcc_flags::TpccFlags;
 use crate::arrivals::Burst;
 use crate::driver::{Measured, Pace, drive};
@@ -25,9 +26,7 @@ use output::failure::{Failure, Outcome};
 use output::report::page::Origin;
 use output::report::{self, ReportDir};
 use output::stop;
-use output::units::{
-    parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
-};
+use output::units::{parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size};
 use output::{print, write_json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,12 +105,8 @@ pub(crate) struct Run {
     /// Buffer pool
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
     pool: u64,
-    /// How long recovery may take; the redo capacity follows from it [default: 10s]
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, conflicts_with = "redo_capacity")]
-    recovery_target: Option<Duration>,
-    /// Fixes the redo capacity instead
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    redo_capacity: Option<u64>,
+    #[command(flatten)]
+    redo: RedoFlags,
     /// Write pages without copies: a power cut may tear pages, and they are lost
     #[arg(long)]
     unsafe_no_doublewrite: bool,
@@ -200,6 +195,8 @@ pub(super) fn show_report(dir: ReportDir, files: &[(String, String)]) -> Outcome
 struct Loaded {
     db: Db,
     run_dir: Option<RunDir>,
+    /// Goes with the database, if it is removed.
+    _redo_dir: Option<RunDir>,
     params: WorkloadParams,
     /// How long the load took; 0 if a finished load was reused.
     load_seconds: f64,
@@ -273,6 +270,8 @@ impl Run {
             }
             None => (Some(RunDir::fresh(self.keep)?), DirContents::Empty),
         };
+        let own_redo = self.redo.dir.as_ref().filter(|_| found == DirContents::Empty);
+        let mut redo_dir = own_redo.map(|dir| RunDir::named_empty(dir)).transpose()?;
         let db = match &run_dir {
             Some(run_dir) => options.open(run_dir.dir())?,
             None => options.open_in_memory()?,
@@ -283,10 +282,13 @@ impl Run {
             self.load(&db, workload::build(self.workload, params).as_ref(), progress)?;
             run_dir.as_mut().map_or(Ok(()), |run_dir| run_dir.load_finished(&mark))?;
             load_seconds = start.elapsed().as_secs_f64();
+            if self.keep || self.db.is_some() {
+                redo_dir.iter_mut().for_each(RunDir::keep_if_asked);
+            }
         } else {
             params = params.after(lsn(&db.metrics()));
         }
-        Ok(Loaded { db, run_dir, params, load_seconds })
+        Ok(Loaded { db, run_dir, _redo_dir: redo_dir, params, load_seconds })
     }
 
     /// Returns what the directory says of the load of this run.
@@ -414,17 +416,20 @@ impl Run {
 
     /// Returns all parameters, including defaults, for people.
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        let redo = match (self.recovery_target, self.redo_capacity) {
+        let redo = match (self.redo.recovery_target, self.redo.redo_capacity) {
             (_, Some(bytes)) => format!("capacity {}", show_size(bytes as f64)),
             _ if self.ephemeral => "as small as serves a database in memory".to_owned(),
             (Some(target), None) => format!("recovery target {} s", target.as_secs_f64()),
             (None, None) => "recovery target 10 s".to_owned(),
         };
+        let redo_dir =
+            self.redo.dir.as_ref().map_or("the database's".to_owned(), |dir| dir.display().to_string());
         let mut parameters = self.work_parameters(workload::build(self.workload, self.params()).has_an_end());
         parameters.extend([
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
             ("redo log", redo),
+            ("directory of the redo log", redo_dir),
             ("doublewrite", if self.unsafe_no_doublewrite { DOUBLEWRITE_OFF } else { "on" }.to_owned()),
             ("law", self.law.show()),
             (
@@ -466,11 +471,7 @@ impl Run {
         if self.unsafe_no_doublewrite {
             options = options.doublewrite(Doublewrite::UnsafeOff);
         }
-        match (self.recovery_target, self.redo_capacity) {
-            (_, Some(bytes)) => options.redo_capacity_bytes(bytes),
-            (Some(target), None) => options.recovery_target(target),
-            (None, None) => options,
-        }
+        self.redo.apply(options)
     }
 
     /// Returns what the run works on.

@@ -8,8 +8,8 @@ use output::failure::{Failure, Outcome};
 pub(crate) struct ServerFlags {
     /// Run over SQL on this server, as mysql://user@host:port/, and change none of its settings
     #[arg(long, value_name = "URL", conflicts_with_all = [
-        "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "unsafe_no_doublewrite", "law",
-        "durability", "page",
+        "db", "ephemeral", "pool", "recovery_target", "redo_capacity", "redo_dir",
+        "unsafe_no_doublewrite", "law", "durability", "page",
     ])]
     target: Option<String>,
     /// Engine of the tables [default: the server's]

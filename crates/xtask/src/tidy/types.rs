@@ -23,7 +23,7 @@ const WIDE: &[(&str, &str, usize, &str)] = &[
     ("crates/ffi/src/db.rs", "DbOptions", 14, "an option each"),
     ("crates/history/src/soak/life.rs", "LifeOptions", 13, "an option each"),
     ("crates/lab/src/cli/crash.rs", "Crash", 14, "a flag each"),
-    ("crates/lab/src/cli/run.rs", "Run", 20, "a flag each"),
+    ("crates/lab/src/cli/run.rs", "Run", 19, "a flag each"),
     ("crates/lab/src/crash/result.rs", "CrashResult", 15, "a figure each"),
     ("crates/lab/src/figures.rs", "Figures", 21, "a figure each"),
     ("crates/lab/src/result.rs", "RunResult", 22, "a figure each"),

@@ -25,4 +25,4 @@ mod wrap;
 pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Serve, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
-pub use sources::{About, Sample, Source, of_access};
+pub use sources::{About, Sample, Source, is_of_host, of_access};

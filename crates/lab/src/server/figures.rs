@@ -55,14 +55,20 @@ impl Reading {
         let own = |value: &(String, _, _, _)| value.0.starts_with(PREFIX);
         match engine {
             EngineFigures::InnoDb => self.0.clone(),
-            EngineFigures::None => Values::new(),
+            EngineFigures::None => self.of_host().cloned().collect(),
             EngineFigures::Millpond => {
                 let plain = |value: &(String, &'static str, ColumnKind, f64)| {
                     (value.0[PREFIX.len()..].to_owned(), value.1, value.2, value.3)
                 };
-                self.0.iter().filter(|value| own(value)).map(plain).collect()
+                let own = self.0.iter().filter(|value| own(value)).map(plain);
+                own.chain(self.of_host().cloned()).collect()
             }
         }
+    }
+
+    /// Returns the figures of the machine.
+    fn of_host(&self) -> impl Iterator<Item = &(String, &'static str, ColumnKind, f64)> {
+        self.0.iter().filter(|value| watch::is_of_host(&value.0))
     }
 
     /// Returns a figure of the engine.
@@ -76,11 +82,20 @@ impl Reading {
 pub(super) struct ServerFigures {
     pub(super) redo_bytes: Option<u64>,
     pub(super) pages: Pages,
-    pub(super) device_write_bytes: Option<u64>,
+    pub(super) machine: Machine,
     pub(super) fsyncs: Fsyncs,
     pub(super) checkpoint_age_limit: Option<u64>,
     pub(super) waits: Waits,
     pub(super) binlog: Binlog,
+}
+
+/// What the machine did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Machine {
+    /// For all files of the engine.
+    pub(super) device_write_bytes: Option<u64>,
+    /// Of the server's process, if it runs on this machine.
+    pub(super) processor_us: Option<u64>,
 }
 
 /// Pages read and written.
@@ -147,7 +162,10 @@ impl ServerFigures {
                 },
                 doublewrite_pages: of("doublewrite_pages"),
             },
-            device_write_bytes: of("device_bytes_written"),
+            machine: Machine {
+                device_write_bytes: of("device_bytes_written"),
+                processor_us: server("processor_us_total"),
+            },
             fsyncs: Fsyncs { total: of("fsyncs"), log: of("log_fsyncs") },
             checkpoint_age_limit: after.of(engine, "checkpoint_age_limit"),
             waits: Waits {
@@ -200,6 +218,7 @@ mod tests {
             ("pages_written_by_force.lru", 4.0),
             ("pages_written_by_force.sync", 0.0),
             ("binlog_commits", 5.0),
+            ("processor_us_total", 7.0),
         ]);
         let of = |engine| ServerFigures::between(&before, &after, EngineFigures::of(engine));
         assert_eq!(of("InnoDB").fsyncs.total, Some(20));
@@ -209,8 +228,12 @@ mod tests {
         let names = |engine: &str| -> Vec<String> {
             after.values(EngineFigures::of(engine)).into_iter().map(|value| value.0).collect()
         };
-        assert_eq!(names("millpond"), ["fsyncs"], "the plots know the names of the schema");
+        assert_eq!(
+            names("millpond"),
+            ["fsyncs", "processor_us_total"],
+            "the plots know the names of the schema"
+        );
         assert_eq!(names("InnoDB").len(), after.0.len());
-        assert!(names("Aria").is_empty(), "InnoDB's figures say nothing of Aria");
+        assert_eq!(names("Aria"), ["processor_us_total"], "InnoDB's figures say nothing of Aria");
     }
 }

@@ -1,7 +1,7 @@
 //! The result of a run on a server: the JSON object for other programs, and the table for people.
 //! Its keys are those of a run on a database, where both have the figure.
 
-use super::figures::{Binlog, Fsyncs, Pages, ServerFigures, Waits};
+use super::figures::{Binlog, Fsyncs, Machine, Pages, ServerFigures, Waits};
 use super::observer::ServerObserver;
 use crate::driver::Driven;
 use crate::figures::Level;
@@ -76,7 +76,8 @@ pub(crate) struct ServerResult {
     redo: Redo,
     #[serde(flatten)]
     pages: Pages,
-    device_write_bytes: Option<u64>,
+    #[serde(flatten)]
+    machine: Machine,
     fsyncs: Fsyncs,
     commits_per_fsync: Option<f64>,
     checkpoint_age_bytes: CheckpointAge,
@@ -110,7 +111,7 @@ impl ServerResult {
                 redo_bytes_per_row_change: bytes.and_then(|bytes| ratio(bytes, totals.row_changes)),
             },
             pages: figures.pages,
-            device_write_bytes: figures.device_write_bytes,
+            machine: figures.machine,
             fsyncs: figures.fsyncs,
             commits_per_fsync: figures.fsyncs.total.and_then(|fsyncs| ratio(totals.transactions, fsyncs)),
             checkpoint_age_bytes: CheckpointAge {
@@ -213,8 +214,12 @@ impl ServerResult {
             let forces = parts(&self.pages.pages_written.by_force);
             out.line("pages written", format!("{}{copies}   {forces}", show_count(pages as f64)));
         }
-        if let Some(bytes) = self.device_write_bytes {
+        if let Some(bytes) = self.machine.device_write_bytes {
             out.line("device writes", show_size(bytes as f64));
+        }
+        if let Some(us) = self.machine.processor_us {
+            let busy = us as f64 / 1e6 / self.work.seconds.max(0.001);
+            out.line("processors", format!("{busy:.2} busy with the server's process"));
         }
     }
 

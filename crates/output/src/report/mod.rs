@@ -53,6 +53,10 @@ const PLOTS: &[&str] = &[
     "rows",
     "waits",
     "history",
+    "processors",
+    "disk",
+    "disk-latency",
+    "disk-busy",
     "all",
 ];
 

@@ -98,6 +98,10 @@ pub(super) fn counters(lab: &Lab<'_>) -> Result<(), String> {
         found => Err(format!("{name} grew by {found}, wanted {wanted}, give or take {slack}")),
     };
     near("rollbacks", ROLLED_BACK + FAILED, 0.0)?;
+    // The server is on this machine: its process worked, and so did its device, if it has one.
+    if grew("processor_us_total")? <= 0.0 {
+        return Err("the server's process has used no processor time".to_owned());
+    }
     near("rollback_statements", ROLLED_BACK, 0.0)?;
     // Those that were rolled back are counted as if they had committed.
     near("commits", 100.0 + 1.0 + ROLLED_BACK + FAILED, BESIDES)?;

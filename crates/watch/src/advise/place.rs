@@ -3,6 +3,7 @@
 
 use super::facts::Place;
 use super::settings::Settings;
+use crate::sources::process_here;
 use rustix::fs::{major, minor};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,17 +23,8 @@ const KINDS: [(u64, &str); 8] = [
 
 /// Returns the place; `None` if the server is on another machine, or in a container of its own.
 pub(super) fn find(settings: &Settings) -> Option<Place> {
-    let here = rustix::system::uname();
-    if settings.text("hostname")? != here.nodename().to_str().ok()? {
-        return None;
-    }
-    let dir = Path::new(settings.text("datadir")?);
-    // A process with this number and this directory is the server, and not one with the same name
-    // of the machine and the same path.
-    let pid = dir.join(settings.text("pid_file")?);
-    let pid: u32 = fs::read_to_string(pid).ok()?.trim().parse().ok()?;
-    let runs = Path::new("/proc").join(pid.to_string()).exists();
-    (runs && dir.is_dir()).then(|| Place { file_system: file_system(dir), rotates: rotates(dir) })
+    let (_, dir) = process_here(|name| settings.text(name))?;
+    Some(Place { file_system: file_system(&dir), rotates: rotates(&dir) })
 }
 
 fn file_system(dir: &Path) -> Option<&'static str> {
@@ -50,25 +42,4 @@ fn rotates(dir: &Path) -> Option<bool> {
         .iter()
         .find_map(|path| fs::read_to_string(Path::new(&block).join(path)).ok())?;
     Some(flag.trim() == "1")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings(host: &str, dir: &Path) -> Settings {
-        let all = [("hostname", host), ("datadir", dir.to_str().unwrap()), ("pid_file", "x.pid")];
-        Settings::new(all.map(|(name, value)| (name.to_owned(), value.to_owned())))
-    }
-
-    #[test]
-    fn only_a_server_of_this_machine_that_runs_has_a_place() {
-        let scratch = crate::scratch::Scratch::new("advise-place");
-        let here = rustix::system::uname().nodename().to_str().unwrap().to_owned();
-        assert_eq!(find(&settings(&here, &scratch.0)), None, "no process");
-        fs::write(scratch.0.join("x.pid"), format!("{}\n", std::process::id())).unwrap();
-        assert!(find(&settings(&here, &scratch.0)).is_some());
-        assert_eq!(find(&settings("another.example", &scratch.0)), None);
-        assert_eq!(find(&Settings::default()), None);
-    }
 }

@@ -25,6 +25,10 @@ pub(super) enum Term {
     Less(&'static str, &'static str),
     /// A figure, of another one, in percent.
     Percent(&'static str, &'static str),
+    /// A counter's growth a second, divided by this.
+    Divided(&'static str, u32),
+    /// What a counter grew by for each of another.
+    Each(&'static str, &'static str),
 }
 
 impl Term {
@@ -40,6 +44,10 @@ impl Term {
             Term::Percent(a, b) => {
                 both(&samples.level(a), &samples.level(b), |a, b| (b > 0.0).then(|| 100.0 * a / b))
             }
+            Term::Divided(name, by) => {
+                samples.rate(name).into_iter().map(|(t, v)| (t, v.map(|v| v / f64::from(*by)))).collect()
+            }
+            Term::Each(a, b) => both(&samples.rate(a), &samples.rate(b), |a, b| (b > 0.0).then(|| a / b)),
         }
     }
 
@@ -56,6 +64,8 @@ impl Term {
             Term::PerHour(name) => rate(name).map(|rate| rate * HOUR),
             Term::Less(a, b) => Some((level(a)? - level(b)?).max(0.0)),
             Term::Percent(a, b) => Some(100.0 * level(a)? / level(b).filter(|b| *b > 0.0)?),
+            Term::Divided(name, by) => rate(name).map(|rate| rate / f64::from(*by)),
+            Term::Each(a, b) => Some(rate(a)? / rate(b).filter(|b| *b > 0.0)?),
         }
     }
 
@@ -266,6 +276,46 @@ pub(super) const VIEWS: &[View] = &[
         measure: Measure::Count("transactions"),
         style: ChartStyle::Lines,
         lines: Lines::Named(&[("not purged", level!("history_transactions"))]),
+        limits: &[],
+    },
+    View {
+        id: "processors",
+        title: "Processors",
+        note: "Processors that the server's process kept busy, if it runs on this machine.",
+        measure: Measure::Count("processors"),
+        style: ChartStyle::Lines,
+        lines: Lines::Named(&[("server", || Term::Divided("processor_us_total", 1_000_000))]),
+        limits: &[],
+    },
+    View {
+        id: "disk",
+        title: "Disk",
+        note: "What the device of the data directory read and wrote, also for others.",
+        measure: Measure::BytesPerSecond,
+        style: ChartStyle::Lines,
+        lines: Lines::Named(&[("read", rate!("disk_bytes_read")), ("written", rate!("disk_bytes_written"))]),
+        limits: &[],
+    },
+    View {
+        id: "disk-latency",
+        title: "Disk, how long one takes",
+        note: "The mean of each second, of the device of the data directory.",
+        measure: Measure::Micros,
+        style: ChartStyle::Lines,
+        lines: Lines::Named(&[
+            ("read", || Term::Each("disk_read_us_total", "disk_reads")),
+            ("write", || Term::Each("disk_write_us_total", "disk_writes")),
+            ("flush", || Term::Each("disk_flush_us_total", "disk_flushes")),
+        ]),
+        limits: &[],
+    },
+    View {
+        id: "disk-busy",
+        title: "Disk, busy",
+        note: "Of the time, the part for which the device of the data directory had something to do.",
+        measure: Measure::Count("%"),
+        style: ChartStyle::Lines,
+        lines: Lines::Named(&[("busy", || Term::Divided("disk_busy_us_total", 10_000))]),
         limits: &[],
     },
 ];

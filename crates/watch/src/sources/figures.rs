@@ -144,6 +144,25 @@ figures! {
     "open_connections" "count" Gauge [Of("threads_connected")] "Open connections.";
     "threads_running" "count" Gauge [Of("threads_running")] "Connections that run a statement.";
     "uptime_seconds" "s" Gauge [Of("uptime")] "Time since the start.";
+
+    "processor_us_total" "µs" Counter [Of("host.processor_us_total")] "Processor time of the server's process.";
+    "disk_reads" "count" Counter [Of("host.disk_reads")] "Reads of the device of the data directory, also by others.";
+    "disk_bytes_read" "bytes" Counter [Of("host.disk_bytes_read")] "Bytes read from that device.";
+    "disk_read_us_total" "µs" Counter [Of("host.disk_read_us_total")] "Time that these reads took.";
+    "disk_writes" "count" Counter [Of("host.disk_writes")] "Writes to that device.";
+    "disk_bytes_written" "bytes" Counter [Of("host.disk_bytes_written")] "Bytes written to that device.";
+    "disk_write_us_total" "µs" Counter [Of("host.disk_write_us_total")] "Time that these writes took.";
+    "disk_flushes" "count" Counter [Of("host.disk_flushes")] "Flushes of that device's cache.";
+    "disk_flush_us_total" "µs" Counter [Of("host.disk_flush_us_total")] "Time that these flushes took.";
+    "disk_busy_us_total" "µs" Counter [Of("host.disk_busy_us_total")] "Time for which that device had something to do.";
+}
+
+/// Tells whether a figure comes from this machine and not from the server, and so holds for all of
+/// its engines.
+#[must_use]
+pub fn is_of_host(name: &str) -> bool {
+    let of_host = |origin: &Origin| matches!(origin, Of(origin) if origin.starts_with(super::host::PREFIX));
+    FIGURES.iter().any(|figure| figure.name == name && figure.origins.iter().any(of_host))
 }
 
 /// Endings and beginnings of the names of a server's own values that are levels, not counters.

@@ -2,13 +2,15 @@
 //! figures for all.
 //!
 //! A [`Source`] gives samples: `server` asks a server over a connection of the crate `client`;
-//! `metrics_on` makes a server count more for a time; `directory` reads the flight recorder, with
+//! `metrics_on` makes a server count more for a time, `host` reads what this machine knows of one
+//! that runs on it; `directory` reads the flight recorder, with
 //! `liveness`. `clock` is the time of samples. `figures` is the schema; `of_server` and
 //! `of_millpond` map to it, with `limits` and `status_text`; these are pure.
 
 mod clock;
 mod directory;
 mod figures;
+mod host;
 mod limits;
 mod liveness;
 mod metrics_on;
@@ -25,6 +27,8 @@ pub(crate) use clock::Steady;
 pub(crate) use clock::{Now, now, now_us};
 pub(crate) use directory::read as recording;
 pub(crate) use figures::FIGURES;
+pub use figures::is_of_host;
+pub(crate) use host::process_here;
 pub(crate) use metrics_on::MetricsOn;
 pub(crate) use of_millpond::{schema_values as schema_of_millpond, values as all_of_millpond};
 pub(crate) use of_server::switched_off;

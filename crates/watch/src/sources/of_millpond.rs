@@ -1,6 +1,6 @@
 //! From a snapshot of Millpond's metrics to the figures of the schema.
 
-use super::figures::FIGURES;
+use super::figures::{FIGURES, is_of_host};
 use super::of_server::dirty_percent;
 use metrics::catalog::CATALOG;
 use metrics::{M, Snapshot};
@@ -69,6 +69,7 @@ fn reason(name: &str) -> &'static str {
         | "rollback_statements"
         | "open_connections"
         | "threads_running" => "an embedded database has no connections and no statements",
+        name if is_of_host(name) => "the kernel counts it, and a flight recorder does not",
         "device_bytes_written" => "the kernel counts it for the process, in /proc/PID/io",
         name if name.starts_with("pages_written_by_force.") => "Millpond's forces have names of their own",
         _ => "Millpond does not count it",
@@ -117,6 +118,16 @@ mod tests {
             lock_waiters: Millpond does not count it
             open_connections: an embedded database has no connections and no statements
             threads_running: an embedded database has no connections and no statements
+            processor_us_total: the kernel counts it, and a flight recorder does not
+            disk_reads: the kernel counts it, and a flight recorder does not
+            disk_bytes_read: the kernel counts it, and a flight recorder does not
+            disk_read_us_total: the kernel counts it, and a flight recorder does not
+            disk_writes: the kernel counts it, and a flight recorder does not
+            disk_bytes_written: the kernel counts it, and a flight recorder does not
+            disk_write_us_total: the kernel counts it, and a flight recorder does not
+            disk_flushes: the kernel counts it, and a flight recorder does not
+            disk_flush_us_total: the kernel counts it, and a flight recorder does not
+            disk_busy_us_total: the kernel counts it, and a flight recorder does not
         "#]]
         .assert_eq(&lines.concat());
     }

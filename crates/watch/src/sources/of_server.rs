@@ -1,7 +1,8 @@
 //! From what a server answered to the figures of the schema: a pure mapping, the same for every
 //! version. What a version does not have is named, with the reason.
 
-use super::figures::{FIGURES, Figure, Origin, TextFigure, kind_of_status};
+use super::figures::{FIGURES, Figure, Origin, TextFigure, is_of_host, kind_of_status};
+use super::host;
 use super::limits::{Limits, LogSettings, limits};
 use super::status_text::LogSection;
 use client::Version;
@@ -101,7 +102,8 @@ pub(crate) fn values(facts: &Facts, answers: &Answers) -> Values {
             Some((figure.name.to_owned(), figure.unit, figure.kind, value))
         })
         .collect();
-    let own = answers.values.iter().filter(|(name, _)| !FIGURES.iter().any(|figure| figure.name == **name));
+    let of_schema = |name: &str| FIGURES.iter().any(|figure| figure.name == name);
+    let own = answers.values.iter().filter(|(name, _)| !of_schema(name) && !name.starts_with(host::PREFIX));
     out.extend(own.map(|(name, value)| {
         let metric = name.strip_prefix("metric.").and_then(|name| facts.metrics.get(name));
         let kind = metric.map_or_else(|| kind_of_status(name), |metric| metric.kind);
@@ -194,6 +196,9 @@ pub(crate) fn dirty_percent(dirty: f64, data: f64, free: f64) -> f64 {
 
 /// Says why a figure is not there.
 fn absence(figure: &Figure, facts: &Facts) -> String {
+    if is_of_host(figure.name) {
+        return NOT_HERE.to_owned();
+    }
     let of_innodb = figure.origins.is_empty() || figure.origins.iter().any(is_of_innodb);
     if of_innodb && !facts.variables.keys().any(|name| name.starts_with("innodb_")) {
         // It would refuse the setting, too.
@@ -216,6 +221,9 @@ fn absence(figure: &Figure, facts: &Facts) -> String {
         _ => format!("{} does not show it", facts.version),
     }
 }
+
+/// Why a figure of the machine is not there.
+const NOT_HERE: &str = "the server does not run on this machine, or the machine does not count it";
 
 fn is_metric(origin: &Origin) -> bool {
     matches!(origin, Origin::Of(name) if name.starts_with("metric."))

@@ -1,6 +1,7 @@
 //! Samples of a server: one statement for each, two or three where a version does not allow one.
 
 use super::clock::now_us;
+use super::host::Host;
 use super::of_server::{self, Answers, Facts, MetricFact};
 use super::source::{About, Sample, Source};
 use super::status_text::log_section;
@@ -14,6 +15,8 @@ pub(super) struct Server {
     access: Access,
     connection: Option<Connection>,
     facts: Facts,
+    /// If it runs on this machine.
+    host: Option<Host>,
     statements: Statements,
     about: About,
 }
@@ -97,7 +100,7 @@ impl Server {
             refusals: Vec::new(),
         };
         let statements = Statements { values: STATUS, metrics: None, text: false };
-        let mut server = Server { access, connection: None, facts, statements, about };
+        let mut server = Server { access, connection: None, facts, host: None, statements, about };
         server.connect()?;
         Ok(server)
     }
@@ -122,6 +125,8 @@ impl Server {
         };
         let mut statements = statements(&allowed);
         let mut answers = ask(&mut connection, &statements)?;
+        let host = Host::find(|name| facts.variables.get(name).map(String::as_str));
+        answers.values.extend(host.map(Host::read).into_iter().flatten());
         if of_server::needs_status_text(&answers) {
             match text(&mut connection) {
                 Ok(found) => {
@@ -140,7 +145,8 @@ impl Server {
         let target = std::mem::take(&mut self.about.target);
         let refusals = facts.refusals.clone();
         self.about = About { target, version: version.to_string(), configuration, origins, refusals };
-        (self.facts, self.statements, self.connection) = (facts, statements, Some(connection));
+        (self.facts, self.host) = (facts, host);
+        (self.statements, self.connection) = (statements, Some(connection));
         Ok(())
     }
 
@@ -151,7 +157,8 @@ impl Server {
         let Some(connection) = &mut self.connection else {
             return Err(Trouble::Gone("there is no connection".to_owned()));
         };
-        let answers = ask(connection, &self.statements)?;
+        let mut answers = ask(connection, &self.statements)?;
+        answers.values.extend(self.host.map(Host::read).into_iter().flatten());
         Ok(Sample::new(now_us(), of_server::values(&self.facts, &answers)))
     }
 }

@@ -66,7 +66,7 @@ fn sample() -> ServerResult {
             },
             doublewrite_pages: Some(64),
         },
-        device_write_bytes: Some(3_000_000),
+        machine: Machine { device_write_bytes: Some(3_000_000), processor_us: Some(3_100_000) },
         fsyncs: Fsyncs { total: Some(150), log: Some(48) },
         checkpoint_age_limit: Some(90 << 20),
         waits: Waits {
@@ -102,6 +102,7 @@ fn the_table() {
         binary log      195 KiB   40 groups   2.5 commits each
         pages written   64   doublewrite 64   (adaptive 60)
         device writes   2.9 MiB
+        processors      1.24 busy with the server's process
         checkpoint age  max 3 MiB   mean 2 MiB   limit 90 MiB
         delays          hard waits 0   free-frame waits 2   lock waits 5   deadlocks 1
         check           ok

@@ -24,8 +24,14 @@ pub(crate) fn command(text: &Path, args: &[impl AsRef<OsStr>]) -> Outcome<Comman
 /// Runs a command of this program with `--json`, and returns what it wrote. Its text goes to a file
 /// too; its progress is shown.
 pub(crate) fn run(text: &Path, json: &Path, args: &[impl AsRef<OsStr>]) -> Outcome<Value> {
+    let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+    run_with_json(text, json, &[&args[..], &["--json".as_ref(), json.as_os_str()]].concat())
+}
+
+/// The same of a command whose arguments say already where its JSON goes.
+pub(crate) fn run_with_json(text: &Path, json: &Path, args: &[impl AsRef<OsStr>]) -> Outcome<Value> {
     stop::check()?;
-    let status = command(text, args)?.arg("--json").arg(json).status().map_err(cannot_start)?;
+    let status = command(text, args)?.status().map_err(cannot_start)?;
     stop::check()?;
     if !status.success() {
         let args = args.iter().map(|arg| arg.as_ref().to_string_lossy());

@@ -25,7 +25,7 @@ pub(crate) struct Reproduce {
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
     /// Show which experiments there are
-    #[arg(long, conflicts_with_all = ["ids", "quick", "out", "mariadbd", "json"])]
+    #[arg(long, conflicts_with_all = ["ids", "quick", "out", "mariadbd", "plugin", "json"])]
     list: bool,
     /// A few minutes for each instead of up to an hour; the figures are rougher
     #[arg(long)]
@@ -36,6 +36,9 @@ pub(crate) struct Reproduce {
     /// The server to run [default: mariadbd of PATH, or of /usr/sbin]
     #[arg(long, value_name = "PATH")]
     mariadbd: Option<PathBuf>,
+    /// Millpond's plugin, ha_millpond.so: the same on tables of Millpond in a server, too
+    #[arg(long, value_name = "PATH")]
+    plugin: Option<PathBuf>,
     /// Write all findings as a list in JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -51,7 +54,7 @@ impl Reproduce {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
-        let programs = Programs::find(self.mariadbd.as_deref())?;
+        let programs = Programs::find(self.mariadbd.as_deref(), self.plugin.as_deref())?;
         fs::create_dir_all(&self.out)
             .map_err(|e| Failure::misuse(format!("cannot make {}: {e}", self.out.display())))?;
         let page = report::claim(&self.out, None)?;

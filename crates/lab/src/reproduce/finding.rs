@@ -16,6 +16,9 @@ pub(crate) struct Row {
     pub(crate) innodb: Option<f64>,
     /// Millpond, in the process.
     pub(crate) millpond: Option<f64>,
+    /// Millpond in a server, if the plugin is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) millpond_in_server: Option<f64>,
     /// The best that this machine allows, by first principles.
     pub(crate) bound: Option<f64>,
     pub(crate) unit: &'static str,
@@ -35,23 +38,29 @@ impl Row {
             published: published.map(str::to_owned),
             innodb,
             millpond,
+            millpond_in_server: None,
             bound: None,
             unit,
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    /// Returns the cells of the table; `server` says whether it has a column for the server.
+    fn cells(&self, server: bool) -> Vec<String> {
         let show = |value: Option<f64>| value.map_or("-".to_owned(), figure);
         let gap = self.bound.zip(self.millpond).filter(|(bound, own)| *bound > 0.0 && *own > 0.0);
-        vec![
+        let mut cells = vec![
             self.what.clone(),
             self.published.clone().unwrap_or_else(|| "-".to_owned()),
             show(self.innodb),
             show(self.millpond),
-            show(self.bound),
+        ];
+        cells.extend(server.then(|| show(self.millpond_in_server)));
+        cells.push(show(self.bound));
+        cells.push(
             gap.map_or("-".to_owned(), |(bound, own)| format!("{:.1}", (bound / own).max(own / bound))),
-            self.unit.to_owned(),
-        ]
+        );
+        cells.push(self.unit.to_owned());
+        cells
     }
 }
 
@@ -117,19 +126,15 @@ impl<'a> Record<'a> {
 impl Finding {
     /// Returns the rows for people.
     pub(crate) fn table(&self) -> Table {
+        let server = self.rows.iter().any(|row| row.millpond_in_server.is_some());
+        let mut heads = vec!["figure", "published", "InnoDB here", "Millpond here"];
+        heads.extend(server.then_some("in the server"));
+        heads.extend(["bound", "gap", "unit"]);
         Table {
             caption: String::new(),
             names: 1,
-            columns: columns(&[
-                "figure",
-                "published",
-                "InnoDB here",
-                "Millpond here",
-                "bound",
-                "gap",
-                "unit",
-            ]),
-            rows: self.rows.iter().map(Row::cells).collect(),
+            columns: columns(&heads),
+            rows: self.rows.iter().map(|row| row.cells(server)).collect(),
         }
     }
 

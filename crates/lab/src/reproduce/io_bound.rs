@@ -1,10 +1,10 @@
 //! Half of the data in memory, uniform keys, and three settings of `innodb_io_capacity`.
 
 use super::finding::{Finding, Row};
-use super::measured::{Load, MIB, Measured};
+use super::measured::{Load, MIB, Measured, Pond, Setting};
 use super::room::{Room, checks};
+use super::sides::Sides;
 use output::failure::Outcome;
-use serde_json::Value;
 use std::time::Instant;
 
 /// innodb_io_capacity and its maximum, and what the article saw.
@@ -14,58 +14,81 @@ const CAPACITIES: [(u32, u32, &str); 3] =
 /// Rows of 100 bytes and their index in so many bytes, about: what the load says of its tables.
 const BYTES_A_ROW: u64 = 270;
 
-/// Runs sysbench's read-write load.
-pub(super) fn three_capacities(room: &Room<'_>) -> Outcome<Finding> {
-    let begun = Instant::now();
-    // The article: 70 GB of data, 35 GB of pool, 20 GB of log, 512 threads.
-    let pool: u64 = room.either(64 * MIB, 512 * MIB);
-    let rows = 2 * pool / BYTES_A_ROW / 8;
-    let times = room.either((10, 30), (120, 600));
-    let load = Load::new(&format!("read-write --tables 8 --rows {rows} --threads 64"), times);
-    let log = pool / 7 * 4;
-    let mut innodb = Vec::new();
-    for (capacity, most, _) in CAPACITIES {
-        let settings = [
-            format!("--innodb-buffer-pool-size={pool}"),
-            format!("--innodb-log-file-size={}", log / MIB * MIB),
+/// sysbench's read-write load on twice as much data as there is in memory. The article has 70 GB of
+/// data, 35 GB of pool, 20 GB of log, and 512 threads.
+pub(super) struct HalfInMemory {
+    pub(super) load: Load,
+    pool: u64,
+    log: u64,
+}
+
+impl HalfInMemory {
+    /// Makes it, with these seconds of warm-up and measured time.
+    pub(super) fn of(room: &Room<'_>, times: (u64, u64)) -> HalfInMemory {
+        let pool: u64 = room.either(64 * MIB, 512 * MIB);
+        let rows = 2 * pool / BYTES_A_ROW / 8;
+        let load = Load::new(&format!("read-write --tables 8 --rows {rows} --threads 64"), times);
+        HalfInMemory { load, pool, log: pool / 7 * 4 / MIB * MIB }
+    }
+
+    /// Returns what the sides are started with; InnoDB with these capacities.
+    pub(super) fn setting(&self, capacity: u32, most: u32) -> Setting {
+        let innodb = vec![
+            format!("--innodb-buffer-pool-size={}", self.pool),
+            format!("--innodb-log-file-size={}", self.log),
             format!("--innodb-io-capacity={capacity}"),
             format!("--innodb-io-capacity-max={most}"),
             "--innodb-flush-method=O_DIRECT".to_owned(),
         ];
-        innodb.push(load.on_innodb(room, &format!("D1.B6-innodb-{capacity}"), &settings)?);
+        let pond = Pond { pool: self.pool, redo: Some(self.log), doublewrite: true };
+        Setting { innodb, server: Vec::new(), pond }
     }
-    let flags = ["--pool".to_owned(), pool.to_string(), "--redo-capacity".to_owned(), log.to_string()];
-    let millpond = load.on_millpond(room, "D1.B6-millpond", &flags)?;
-    let results: Vec<&Value> = innodb.iter().chain([&millpond]).map(|one| &one.result).collect();
+
+    /// Returns what differs from the article.
+    pub(super) fn scaled(&self) -> String {
+        format!(
+            "A pool of {} MiB, twice as much data and 4/7 as much log, as the article has them of 35 GB; 64 threads instead of 512; {} s after {} s.",
+            self.pool / MIB,
+            self.load.seconds,
+            self.load.warmup
+        )
+    }
+}
+
+/// Runs it with each of the capacities.
+pub(super) fn three_capacities(room: &Room<'_>) -> Outcome<Finding> {
+    const ID: &str = "D1.B6";
+    let begun = Instant::now();
+    let half = HalfInMemory::of(room, room.either((10, 30), (120, 600)));
+    let mut innodb = Vec::new();
+    for (capacity, most, _) in CAPACITIES {
+        let name = capacity.to_string();
+        innodb.push(half.load.on_innodb(room, (ID, &name), &half.setting(capacity, most))?);
+    }
+    let setting = half.setting(CAPACITIES[0].0, CAPACITIES[0].1);
+    let millpond = half.load.on_millpond(room, "D1.B6-millpond", &setting.pond.flags())?;
+    let in_server = half.load.in_server(room, (ID, "millpond"), &setting)?;
+    let results = innodb.iter().chain([&millpond]).chain(&in_server).map(|one| &one.result);
+    let check = checks(results);
     let worst: Vec<Option<f64>> = innodb.iter().map(Measured::worst).collect();
     Ok(Finding {
-        rows: rows_of(&innodb, &millpond),
+        rows: rows_of(&innodb, &millpond, in_server.as_ref()),
         holds: verdict(&worst, millpond.worst()),
-        scaled: format!(
-            "A pool of {} MiB, twice as much data and 4/7 as much log, as the article has them of 35 GB; 64 threads instead of 512; {} s after {} s. Millpond has no such setting.",
-            pool / MIB,
-            times.1,
-            times.0
-        ),
-        check: checks(&results),
+        scaled: format!("{} Millpond has no such setting.", half.scaled()),
+        check,
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-fn rows_of(innodb: &[Measured], millpond: &Measured) -> Vec<Row> {
+fn rows_of(innodb: &[Measured], millpond: &Measured, in_server: Option<&Measured>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (one, (capacity, most, published)) in innodb.iter().zip(CAPACITIES) {
+    for (innodb, (capacity, most, published)) in innodb.iter().zip(CAPACITIES) {
+        let sides = Sides { innodb, millpond, in_server };
         let what = |figure: &str| format!("{figure}, io_capacity {capacity} / {most}");
-        rows.push(Row::new(&what("rate"), Some(published), one.tps(), millpond.tps(), "commits/s"));
-        rows.push(Row::new(&what("worst second"), None, one.worst(), millpond.worst(), "% of the median"));
-        rows.push(Row::new(&what("p99"), None, one.p99_ms(), millpond.p99_ms(), "ms"));
-        rows.push(Row::new(
-            &what("device writes"),
-            None,
-            one.device_mib_a_second(),
-            millpond.device_mib_a_second(),
-            "MiB/s",
-        ));
+        rows.push(sides.row(&what("rate"), Some(published), "commits/s", |one| one.tps()));
+        rows.push(sides.row(&what("worst second"), None, "% of the median", |one| one.worst()));
+        rows.push(sides.row(&what("p99"), None, "ms", |one| one.p99_ms()));
+        rows.push(sides.row(&what("device writes"), None, "MiB/s", |one| one.device_mib_a_second()));
     }
     rows
 }

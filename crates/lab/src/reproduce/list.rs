@@ -3,7 +3,10 @@
 use super::about::About;
 use super::finding::Finding;
 use super::room::Room;
-use super::{io_bound, log_sizes, napkin, placement, recovery, users};
+use super::{
+    grid, inverted, io_bound, log_sizes, lru, napkin, placement, recovery, restore, suite, syncs, users,
+    writes,
+};
 use output::failure::{Failure, Outcome};
 
 /// An experiment.
@@ -25,12 +28,39 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         about: About {
+            id: "D0.B2",
+            with: &["B33"],
+            article: "Saverio Miroddi, on InnoDB's redo log and its settings",
+            claim: "A restore of 2.3 GiB with 1 GiB of indexes becomes only a fifth faster if all files are in memory",
+        },
+        run: restore::table,
+    },
+    Experiment {
+        about: About {
+            id: "D0.B3",
+            with: &[],
+            article: "Saverio Miroddi, on InnoDB's redo log and its settings",
+            claim: "The test suite of an application gains nothing from files in memory",
+        },
+        run: suite::in_memory,
+    },
+    Experiment {
+        about: About {
             id: "D0.B4",
             with: &[],
             article: "Saverio Miroddi, on InnoDB's redo log and its settings",
             claim: "A redo log that is too small for the writes makes the server flush all the time, and costs throughput",
         },
         run: log_sizes::write_heavy,
+    },
+    Experiment {
+        about: About {
+            id: "D0.B32",
+            with: &[],
+            article: "Saverio Miroddi, on InnoDB's redo log and its settings",
+            claim: "Settings under which the rate is steady are found by a search over dirty pages, io_capacity, doublewrite and log size",
+        },
+        run: grid::search,
     },
     Experiment {
         about: About {
@@ -43,12 +73,48 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         about: About {
+            id: "D1.B9",
+            with: &[],
+            article: "Krunal Bauskar, on flushing from the end of the LRU list in MariaDB",
+            claim: "With more pages written at a time at the end of the LRU list the rate is higher: 2048 on ARM, 1024 on x86",
+        },
+        run: lru::sizes,
+    },
+    Experiment {
+        about: About {
             id: "D2.B19",
-            with: &["B18", "B20", "B22"],
+            with: &["B18", "B22"],
             article: "Simon Eskildsen, napkin math 10: MySQL transactions a second against fsyncs a second",
             claim: "One commit needs more than one fsync of 1 ms, yet 16 threads commit 5 300 times a second, because commits share their fsyncs",
         },
         run: napkin::inserts,
+    },
+    Experiment {
+        about: About {
+            id: "D2.B21",
+            with: &["B20"],
+            article: "Simon Eskildsen, napkin math 10: MySQL transactions a second against fsyncs a second",
+            claim: "Most fsyncs take 0.4 ms and not the 1 ms of the rule, some far more; redo and binary log have nearly all of them",
+        },
+        run: syncs::by_file,
+    },
+    Experiment {
+        about: About {
+            id: "D2.B23",
+            with: &[],
+            article: "Simon Eskildsen, napkin math 10: MySQL transactions a second against fsyncs a second",
+            claim: "A real server takes 5 000 to 15 000 writes a second",
+        },
+        run: writes::inserts,
+    },
+    Experiment {
+        about: About {
+            id: "D2.B28",
+            with: &["B29", "B30", "B31"],
+            article: "Simon Eskildsen, napkin math 9: the speed of an inverted index",
+            claim: "AND and OR of lists of 2 and 1 million ids need 2.4 ms by computation",
+        },
+        run: inverted::queries,
     },
     Experiment {
         about: About {

@@ -1,11 +1,11 @@
 //! The same load with a small and with a large redo log.
 
 use super::finding::{Finding, Row};
-use super::measured::{Load, MIB, Measured, ratio};
+use super::measured::{Load, MIB, Measured, Pond, Setting, ratio};
 use super::room::{Room, checks};
+use super::sides::Sides;
 use output::failure::Outcome;
 use output::units::show_size;
-use serde_json::Value;
 use std::time::Instant;
 
 /// What is run with both logs.
@@ -70,84 +70,72 @@ pub(super) fn two_logs(room: &Room<'_>) -> Outcome<Finding> {
     plan.find(room, "D3.B13")
 }
 
-/// An engine with both logs, the small one first.
-struct Pair([Measured; 2]);
+/// A side with both logs.
+struct Pair {
+    small: Measured,
+    large: Measured,
+}
 
 impl Pair {
     fn ratio(&self) -> Option<f64> {
-        ratio(self.0[0].tps(), self.0[1].tps())
+        ratio(self.small.tps(), self.large.tps())
     }
 }
 
 impl Plan {
     fn find(&self, room: &Room<'_>, id: &str) -> Outcome<Finding> {
         let begun = Instant::now();
-        let innodb = Pair([self.innodb(room, id, 0)?, self.innodb(room, id, 1)?]);
-        let millpond = Pair([self.millpond(room, id, 0)?, self.millpond(room, id, 1)?]);
-        let results: Vec<&Value> = innodb.0.iter().chain(&millpond.0).map(|one| &one.result).collect();
+        let small = self.load.on_each(room, (id, "small"), &self.setting(0))?;
+        let large = self.load.on_each(room, (id, "large"), &self.setting(1))?;
+        let check = checks(small.all().chain(large.all()).map(|one| &one.result));
+        let pairs = small.with(large, |small, large| Pair { small, large });
         Ok(Finding {
-            rows: self.rows(&innodb, &millpond),
-            holds: verdict(innodb.ratio(), millpond.ratio(), innodb.0[0].zero_seconds()),
+            rows: self.rows(&pairs),
+            holds: verdict(&pairs.map(Pair::ratio), pairs.innodb.small.zero_seconds()),
             scaled: self.scaled.clone(),
-            check: checks(&results),
+            check,
             seconds: begun.elapsed().as_secs_f64(),
         })
     }
 
-    fn innodb(&self, room: &Room<'_>, id: &str, log: usize) -> Outcome<Measured> {
-        let mut settings = vec![
+    fn setting(&self, log: usize) -> Setting {
+        let mut innodb = vec![
             format!("--innodb-log-file-size={}", self.logs[log]),
             format!("--innodb-buffer-pool-size={}", self.pool),
             "--innodb-flush-method=O_DIRECT".to_owned(),
             "--innodb-flush-log-at-trx-commit=1".to_owned(),
         ];
-        settings.extend(self.settings.iter().map(|setting| (*setting).to_owned()));
-        self.load.on_innodb(room, &format!("{id}-innodb-{}", NAMES[log]), &settings)
+        innodb.extend(self.settings.iter().map(|setting| (*setting).to_owned()));
+        let pond = Pond { pool: self.pool, redo: Some(self.logs[log]), doublewrite: true };
+        Setting { innodb, server: Vec::new(), pond }
     }
 
-    fn millpond(&self, room: &Room<'_>, id: &str, log: usize) -> Outcome<Measured> {
-        let (pool, log_bytes) = (self.pool.to_string(), self.logs[log].to_string());
-        let flags = ["--pool", &pool, "--redo-capacity", &log_bytes].map(str::to_owned);
-        self.load.on_millpond(room, &format!("{id}-millpond-{}", NAMES[log]), &flags)
-    }
-
-    fn rows(&self, innodb: &Pair, millpond: &Pair) -> Vec<Row> {
+    fn rows(&self, pairs: &Sides<Pair>) -> Vec<Row> {
         let size = |log: usize| show_size(self.logs[log] as f64);
-        let row = |what: String, published, of: &dyn Fn(&Pair) -> Option<f64>, unit| {
-            Row::new(&what, published, of(innodb), of(millpond), unit)
-        };
+        let rate = |log: usize| format!("rate, log of {}", size(log));
         let published = &self.published;
+        let zero = "seconds without a commit, small log";
+        let most = "most redo since the checkpoint, large log";
+        let row = |what: &str, unit, of: &dyn Fn(&Pair) -> Option<f64>| pairs.row(what, None, unit, of);
         vec![
-            row(format!("rate, log of {}", size(0)), None, &|pair| pair.0[0].tps(), "commits/s"),
-            row(format!("rate, log of {}", size(1)), None, &|pair| pair.0[1].tps(), "commits/s"),
-            row("small log / large log".to_owned(), published.ratio, &Pair::ratio, "of the rate"),
-            row(
-                "seconds without a commit, small log".to_owned(),
-                published.zero_seconds,
-                &|pair| pair.0[0].zero_seconds(),
-                "s",
-            ),
-            row("worst second, small log".to_owned(), None, &|pair| pair.0[0].worst(), "% of the median"),
-            row("worst second, large log".to_owned(), None, &|pair| pair.0[1].worst(), "% of the median"),
-            row("p99, small log".to_owned(), None, &|pair| pair.0[0].p99_ms(), "ms"),
-            row("p99, large log".to_owned(), None, &|pair| pair.0[1].p99_ms(), "ms"),
-            row(
-                "most redo since the checkpoint, large log".to_owned(),
-                published.most_redo,
-                &|pair| pair.0[1].most_redo_mib(),
-                "MiB",
-            ),
+            row(&rate(0), "commits/s", &|pair| pair.small.tps()),
+            row(&rate(1), "commits/s", &|pair| pair.large.tps()),
+            pairs.row("small log / large log", published.ratio, "of the rate", Pair::ratio),
+            pairs.row(zero, published.zero_seconds, "s", |pair| pair.small.zero_seconds()),
+            row("worst second, small log", "% of the median", &|pair| pair.small.worst()),
+            row("worst second, large log", "% of the median", &|pair| pair.large.worst()),
+            row("p99, small log", "ms", &|pair| pair.small.p99_ms()),
+            row("p99, large log", "ms", &|pair| pair.large.p99_ms()),
+            pairs.row(most, published.most_redo, "MiB", |pair| pair.large.most_redo_mib()),
         ]
     }
 }
-
-const NAMES: [&str; 2] = ["small", "large"];
 /// A rate that differs by less than this is the same: runs of some minutes are not nearer.
 const SAME: f64 = 0.05;
 
 /// Says whether a small log costs InnoDB throughput here, and Millpond.
-fn verdict(innodb: Option<f64>, millpond: Option<f64>, zero_seconds: Option<f64>) -> String {
-    let (Some(innodb), Some(millpond)) = (innodb, millpond) else {
+fn verdict(ratios: &Sides<Option<f64>>, zero_seconds: Option<f64>) -> String {
+    let (Some(innodb), Some(millpond)) = (ratios.innodb, ratios.millpond) else {
         return "Nothing can be said: a rate is not known.".to_owned();
     };
     let of = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
@@ -160,20 +148,26 @@ fn verdict(innodb: Option<f64>, millpond: Option<f64>, zero_seconds: Option<f64>
     } else {
         format!("It does not show here: with the small log InnoDB has {} of the rate{stalls}.", of(innodb))
     };
-    format!("{innodb} Millpond has {} of its own.", of(millpond))
+    let server = ratios.in_server.flatten();
+    let server = server.map_or(String::new(), |ratio| format!(", and {} in a server", of(ratio)));
+    format!("{innodb} Millpond has {} of its own{server}.", of(millpond))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ratios(innodb: Option<f64>) -> Sides<Option<f64>> {
+        Sides { innodb, millpond: Some(0.99), in_server: Some(Some(0.98)) }
+    }
+
     #[test]
     fn the_verdict_is_of_the_ratio() {
         assert_eq!(
-            verdict(Some(0.78), Some(0.99), Some(7.0)),
-            "It holds: with the small log InnoDB has 78 % of the rate; it had 7 seconds without a commit. Millpond has 99 % of its own."
+            verdict(&ratios(Some(0.78)), Some(7.0)),
+            "It holds: with the small log InnoDB has 78 % of the rate; it had 7 seconds without a commit. Millpond has 99 % of its own, and 98 % in a server."
         );
-        assert!(verdict(Some(0.97), Some(1.0), Some(0.0)).starts_with("It does not show here"));
-        assert!(verdict(None, Some(1.0), None).starts_with("Nothing"));
+        assert!(verdict(&ratios(Some(0.97)), Some(0.0)).starts_with("It does not show here"));
+        assert!(verdict(&ratios(None), None).starts_with("Nothing"));
     }
 }

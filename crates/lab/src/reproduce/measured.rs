@@ -1,12 +1,56 @@
-//! One load on one engine, and what was measured.
+//! One load on each side, and what was measured.
 
+use super::private_server::Options;
 use super::room::Room;
+use super::sides::Sides;
 use crate::own_command::{number, per_second};
 use crate::steadiness::Steadiness;
 use output::failure::Outcome;
 use serde_json::Value;
 
 pub(super) const MIB: u64 = 1 << 20;
+
+/// What Millpond is opened with, in the process and in a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pond {
+    /// Bytes of its pool.
+    pub(super) pool: u64,
+    /// Bytes of its redo log; `None` leaves that to the recovery target.
+    pub(super) redo: Option<u64>,
+    pub(super) doublewrite: bool,
+}
+
+impl Pond {
+    /// Returns flags of `millpond run`.
+    pub(super) fn flags(self) -> Vec<String> {
+        let mut flags = vec!["--pool".to_owned(), self.pool.to_string()];
+        if let Some(redo) = self.redo {
+            flags.extend(["--redo-capacity".to_owned(), redo.to_string()]);
+        }
+        if !self.doublewrite {
+            flags.push("--unsafe-no-doublewrite".to_owned());
+        }
+        flags
+    }
+
+    /// Returns options of the plugin.
+    pub(super) fn options(self) -> Vec<String> {
+        let mut options = vec![format!("--millpond-buffer-pool-size={}", self.pool)];
+        options.extend(self.redo.map(|redo| format!("--millpond-redo-capacity={redo}")));
+        options.extend((!self.doublewrite).then(|| "--millpond-doublewrite=OFF".to_owned()));
+        options
+    }
+}
+
+/// What each side is started with.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// Options of InnoDB.
+    pub(super) innodb: Vec<String>,
+    /// Options of both servers.
+    pub(super) server: Vec<String>,
+    pub(super) pond: Pond,
+}
 
 /// A load that lasts so long.
 pub(super) struct Load {
@@ -22,21 +66,66 @@ impl Load {
         Load { flags: flags.split_whitespace().map(str::to_owned).collect(), warmup, seconds }
     }
 
-    /// Returns the command, with a directory for its report.
-    fn args(&self, report: &str) -> Vec<String> {
-        let mut args = vec!["run".to_owned()];
-        args.extend(self.flags.iter().cloned());
+    /// Returns the flags of `millpond run`, and some more.
+    pub(super) fn flags_and(&self, more: &[&str]) -> Vec<String> {
         let (warmup, seconds) = (self.warmup.to_string(), self.seconds.to_string());
-        let more = ["--warmup", &warmup, "--seconds", &seconds, "--report", report];
-        args.extend(more.map(str::to_owned));
-        args
+        let length = ["--warmup", &warmup, "--seconds", &seconds];
+        let more = length.into_iter().chain(more.iter().copied()).map(str::to_owned);
+        self.flags.iter().cloned().chain(more).collect()
     }
 
-    /// Runs it on a new server with these settings.
-    pub(super) fn on_innodb(&self, room: &Room<'_>, name: &str, settings: &[String]) -> Outcome<Measured> {
-        let server = room.server(name, settings)?;
+    /// Returns the command, with a directory for its report.
+    fn args(&self, report: &str) -> Vec<String> {
+        let flags = self.flags_and(&["--report", report]);
+        std::iter::once("run".to_owned()).chain(flags).collect()
+    }
+
+    /// Runs it on each side. The files of the results are named by `id`, the side, and `name`.
+    pub(super) fn on_each(
+        &self,
+        room: &Room<'_>,
+        (id, name): (&str, &str),
+        setting: &Setting,
+    ) -> Outcome<Sides<Measured>> {
+        Ok(Sides {
+            innodb: self.on_innodb(room, (id, name), setting)?,
+            millpond: self.on_millpond(room, &format!("{id}-millpond-{name}"), &setting.pond.flags())?,
+            in_server: self.in_server(room, (id, name), setting)?,
+        })
+    }
+
+    /// Runs it on InnoDB in a new server.
+    pub(super) fn on_innodb(
+        &self,
+        room: &Room<'_>,
+        (id, name): (&str, &str),
+        setting: &Setting,
+    ) -> Outcome<Measured> {
+        let settings = [&setting.server[..], &setting.innodb].concat();
+        let options = Options { settings, ..Options::default() };
+        self.on_server(room, &format!("{id}-innodb-{name}"), &options, "InnoDB")
+    }
+
+    /// Runs it on Millpond in a new server, if there is a plugin.
+    pub(super) fn in_server(
+        &self,
+        room: &Room<'_>,
+        (id, name): (&str, &str),
+        setting: &Setting,
+    ) -> Outcome<Option<Measured>> {
+        let options = Options {
+            settings: setting.server.clone(),
+            plugin: Some(setting.pond.options()),
+            ..Options::default()
+        };
+        let name = format!("{id}-server-{name}");
+        room.has_plugin().then(|| self.on_server(room, &name, &options, "Millpond")).transpose()
+    }
+
+    fn on_server(&self, room: &Room<'_>, name: &str, options: &Options, engine: &str) -> Outcome<Measured> {
+        let server = room.server(name, options)?;
         let mut args = self.args(&room.report(name).display().to_string());
-        args.extend(["--target".to_owned(), server.url(), "--engine".to_owned(), "InnoDB".to_owned()]);
+        args.extend(["--target".to_owned(), server.url(), "--engine".to_owned(), engine.to_owned()]);
         let result = room.millpond(name, &args)?;
         server.end()?;
         Ok(Measured { result })
@@ -55,6 +144,7 @@ impl Load {
 }
 
 /// What was measured.
+#[derive(Debug)]
 pub(super) struct Measured {
     pub(super) result: Value,
 }
@@ -89,6 +179,17 @@ impl Measured {
         let seconds = number(&self.result, "/seconds").filter(|seconds| *seconds > 0.0)?;
         Some(bytes / seconds / MIB as f64)
     }
+}
+
+/// Returns the rates of the steps of a ramp.
+pub(super) fn steps(result: &Value) -> Vec<f64> {
+    let steps = result.get("ramp").and_then(Value::as_array);
+    steps.into_iter().flatten().filter_map(|step| number(step, "/tps")).collect()
+}
+
+/// Returns the best rate of a ramp.
+pub(super) fn best(result: &Value) -> Option<f64> {
+    steps(result).into_iter().max_by(f64::total_cmp)
 }
 
 /// Divides what one run has by what another has.

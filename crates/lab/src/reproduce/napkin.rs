@@ -1,7 +1,9 @@
 //! Sixteen threads insert one row a transaction, 1,000 times each, with the binary log on.
 
 use super::finding::{Finding, Row};
+use super::private_server::Options;
 use super::room::{Room, checks};
+use super::sides::Sides;
 use super::sync_cost;
 use crate::own_command::number;
 use output::failure::Outcome;
@@ -10,11 +12,11 @@ use std::time::Instant;
 
 /// Threads of the article's program.
 const THREADS: f64 = 16.0;
+/// The article's program.
+pub(super) const INSERTS: [&str; 4] = ["run", "napkin", "--threads", "16"];
 
-/// Runs the inserts.
-pub(super) fn inserts(room: &Room<'_>) -> Outcome<Finding> {
-    let begun = Instant::now();
-    let sync = sync_cost::measure(room.scratch)?;
+/// Returns a server with its binary log, synced at each commit.
+pub(super) fn with_binlog(plugin: bool) -> Options {
     let settings = [
         "--log-bin=binlog",
         "--sync-binlog=1",
@@ -22,70 +24,72 @@ pub(super) fn inserts(room: &Room<'_>) -> Outcome<Finding> {
         "--innodb-buffer-pool-size=1G",
         "--server-id=1",
     ];
-    let server = room.server("D2.B19-innodb", &settings.map(str::to_owned))?;
-    let url = server.url();
-    let run = ["run", "napkin", "--threads", "16"];
-    let over_sql = [&run[..], &["--target", &url, "--engine", "InnoDB"]].concat();
-    let innodb = room.millpond("D2.B19-innodb", &over_sql)?;
-    server.end()?;
+    Options {
+        settings: settings.map(str::to_owned).to_vec(),
+        plugin: plugin.then(Vec::new),
+        ..Options::default()
+    }
+}
+
+/// Runs the inserts.
+pub(super) fn inserts(room: &Room<'_>) -> Outcome<Finding> {
+    let begun = Instant::now();
+    let sync = sync_cost::measure(room.scratch)?;
+    let over_sql = |side: &str, plugin: bool, engine: &str| {
+        let name = format!("D2.B19-{side}");
+        let server = room.server(&name, &with_binlog(plugin))?;
+        let url = server.url();
+        let result = room.millpond(&name, &[&INSERTS[..], &["--target", &url, "--engine", engine]].concat());
+        server.end()?;
+        result
+    };
+    let innodb = over_sql("innodb", false, "InnoDB")?;
+    let in_server = room.has_plugin().then(|| over_sql("server", true, "Millpond")).transpose()?;
     let db = room.scratch.join("D2.B19-millpond");
     let db_name = db.display().to_string();
-    let millpond = room.millpond("D2.B19-millpond", &[&run[..], &["--db", &db_name]].concat())?;
+    let millpond = room.millpond("D2.B19-millpond", &[&INSERTS[..], &["--db", &db_name]].concat())?;
     room.remove(&db)?;
+    let sides = Sides { innodb, millpond, in_server };
     Ok(Finding {
-        rows: rows(&innodb, &millpond, sync),
-        holds: verdict(&innodb, &millpond, sync),
-        scaled: "Nothing is smaller. InnoDB works over SQL with its binary log, synced at each commit; Millpond in the process, without one.".to_owned(),
-        check: checks(&[&innodb, &millpond]),
+        rows: rows(&sides, sync),
+        holds: verdict(&sides.innodb, &sides.millpond, sync),
+        scaled: "Nothing is smaller. The servers have their binary log, synced at each commit; Millpond in the process has none.".to_owned(),
+        check: checks(sides.all()),
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-fn rows(innodb: &Value, millpond: &Value, sync: f64) -> Vec<Row> {
-    let both = |what: &str, published: Option<&str>, key: &str, unit| {
-        Row::new(what, published, number(innodb, key), number(millpond, key), unit)
+fn rows(sides: &Sides<Value>, sync: f64) -> Vec<Row> {
+    let figure = |what: &str, published: Option<&str>, key: &str, unit| {
+        sides.row(what, published, unit, |result| number(result, key))
     };
     // All threads can share each sync at best, and wait for it.
-    let rate = Row { bound: Some(THREADS / sync), ..both("inserts", Some("5 300"), "/tps", "a second") };
+    let rate = Row { bound: Some(THREADS / sync), ..figure("inserts", Some("5 300"), "/tps", "a second") };
     let alone = Row {
         published: Some("1.0".to_owned()),
         bound: Some(sync * 1000.0),
         ..Row::new("one sync alone", None, None, None, "ms")
     };
-    let log = Row::new(
-        "syncs of the redo log",
-        Some("4 887"),
-        number(innodb, "/fsyncs/log"),
-        number(millpond, "/fsyncs/by_file/log"),
-        "syncs",
-    );
-    let binlog = number(innodb, "/binlog/group_commits");
-    let all = number(innodb, "/fsyncs/total").map(|total| total + binlog.unwrap_or(0.0));
+    let groups = |result: &Value| number(result, "/binlog/group_commits");
+    let of_log =
+        |result: &Value| number(result, "/fsyncs/by_file/log").or_else(|| number(result, "/fsyncs/log"));
+    let all = |result: &Value| Some(number(result, "/fsyncs/total")? + groups(result).unwrap_or(0.0));
+    let each = |result: &Value| per_group(result).or_else(|| number(result, "/commits_per_fsync"));
     vec![
         rate,
-        Row::new(
-            "rows",
-            Some("16 000"),
-            number(innodb, "/transactions"),
-            number(millpond, "/transactions"),
-            "rows",
-        ),
+        figure("rows", Some("16 000"), "/transactions", "rows"),
         alone,
-        Row::new("syncs in all", Some("8 037"), all, number(millpond, "/fsyncs/total"), "syncs"),
-        log,
-        Row::new("groups of the binary log", Some("2 962"), binlog, None, "syncs"),
-        Row::new("commits a group", Some("5.5"), per_group(innodb), commits_each(millpond), "commits"),
-        both("p99", None, "/latency_us/p99", "µs"),
+        sides.row("syncs in all", Some("8 037"), "syncs", all),
+        sides.row("syncs of the redo log", Some("4 887"), "syncs", of_log),
+        sides.row("groups of the binary log", Some("2 962"), "syncs", groups),
+        sides.row("commits a group", Some("5.5"), "commits", each),
+        figure("p99", None, "/latency_us/p99", "µs"),
     ]
 }
 
 fn per_group(innodb: &Value) -> Option<f64> {
     let groups = number(innodb, "/binlog/group_commits").filter(|groups| *groups > 0.0)?;
     Some(number(innodb, "/binlog/commits")? / groups)
-}
-
-fn commits_each(millpond: &Value) -> Option<f64> {
-    number(millpond, "/commits_per_fsync")
 }
 
 /// Says whether commits share syncs here too.

@@ -1,10 +1,13 @@
-//! Which files of a server are in memory: a schema of 100 tables is dropped and made again.
+//! Which files are in memory: a schema of 100 tables is dropped and made again.
 
-use super::finding::{Finding, Row};
+use super::finding::Finding;
 use super::measured::ratio;
+use super::place::Place;
+use super::private_server::Options;
 use super::room::{Room, checks};
+use super::sides::Sides;
 use crate::own_command::number;
-use output::failure::{Failure, Outcome};
+use output::failure::Outcome;
 use serde_json::Value;
 use std::time::Instant;
 
@@ -24,49 +27,58 @@ const TIMES: usize = 3;
 /// Drops and makes 100 tables in each placement.
 pub(super) fn in_memory(room: &Room<'_>) -> Outcome<Finding> {
     let begun = Instant::now();
-    let memory = room.memory.ok_or_else(|| {
-        Failure::failed("this experiment needs /dev/shm, a file system in memory, and it cannot be used")
-    })?;
-    let mut innodb = Vec::new();
     let mut results = Vec::new();
-    for (i, (_, [data, log, temporary], _)) in PLACES.iter().enumerate() {
-        let name = format!("D0.B1-innodb-{i}");
-        let on = |in_memory: bool| if in_memory { memory } else { room.scratch };
-        let log_dir = on(*log).join(format!("{name}-log"));
-        let temporary_dir = on(*temporary).join(format!("{name}-tmp"));
-        let settings = [
-            format!("--innodb-log-group-home-dir={}", log_dir.display()),
-            format!("--tmpdir={}", temporary_dir.display()),
-        ];
-        let dirs = [log_dir, temporary_dir];
-        let server = room.server_in(&name, on(*data), &dirs, &settings)?;
-        let url = server.url();
-        let run = ["run", "schema-reload", "--threads", "1", "--target", &url, "--engine", "InnoDB"];
-        innodb.push(median(room, &name, &run, &mut results)?);
-        server.end()?;
+    let mut taken: Vec<Sides<Option<f64>>> = Vec::new();
+    for (i, (_, in_memory, _)) in PLACES.iter().enumerate() {
+        let place = Place::of(room, *in_memory)?;
+        let mut over_sql = |side: &str, options: Options, engine: &str| {
+            let name = format!("D0.B1-{side}-{i}");
+            let server = room.server_in(place.data, &name, &options)?;
+            let url = server.url();
+            let run = ["run", "schema-reload", "--threads", "1", "--target", &url, "--engine", engine];
+            let taken = median(room, &name, &run, &mut results);
+            server.end()?;
+            taken
+        };
+        let innodb = over_sql("innodb", place.innodb(&format!("D0.B1-innodb-{i}")), "InnoDB")?;
+        let plugin = place.plugin(&format!("D0.B1-server-{i}"));
+        let in_server = room.has_plugin().then(|| over_sql("server", plugin, "Millpond")).transpose()?;
+        let millpond = in_process(room, &place, i, &mut results)?;
+        taken.push(Sides { innodb, millpond, in_server });
     }
-    let mut millpond = Vec::new();
-    for (name, place) in [("disk", room.scratch), ("memory", memory)] {
-        let name = format!("D0.B1-millpond-{name}");
-        let db = place.join(&name);
-        let db_name = db.display().to_string();
-        let run = ["run", "schema-reload", "--threads", "1", "--db", &db_name];
-        let mut taken = Vec::new();
-        for _ in 0..TIMES {
-            let result = room.millpond(&name, &run)?;
-            taken.extend(number(&result, "/seconds"));
-            results.push(result);
-            room.remove(&db)?;
-        }
-        millpond.push(middle(taken));
-    }
+    let innodb: Vec<Option<f64>> = taken.iter().map(|sides| sides.innodb).collect();
     Ok(Finding {
-        rows: rows(&innodb, &millpond),
+        rows: PLACES.iter().zip(&taken).map(|((what, _, published), sides)| {
+            sides.row(&format!("{what} in memory"), Some(published), "s", |seconds| *seconds)
+        }).collect(),
         holds: verdict(&innodb),
-        scaled: "100 tables are dropped and made again by one client; the article's schema has 60 triggers too. The median of three. Millpond has one directory, so there are two places.".to_owned(),
-        check: checks(&results.iter().collect::<Vec<_>>()),
+        scaled: "100 tables are dropped and made again by one client; the article's schema has 60 triggers too. The median of three.".to_owned(),
+        check: checks(&results),
         seconds: begun.elapsed().as_secs_f64(),
     })
+}
+
+/// Runs it on databases in this process.
+fn in_process(
+    room: &Room<'_>,
+    place: &Place<'_>,
+    i: usize,
+    results: &mut Vec<Value>,
+) -> Outcome<Option<f64>> {
+    let name = format!("D0.B1-millpond-{i}");
+    let db = place.data.join(&name);
+    let (db_name, redo) = (db.display().to_string(), place.log.join(format!("{name}-log")));
+    let redo_name = redo.display().to_string();
+    let run = ["run", "schema-reload", "--threads", "1", "--db", &db_name, "--redo-dir", &redo_name];
+    let mut taken = Vec::new();
+    for _ in 0..TIMES {
+        let result = room.millpond(&name, &run)?;
+        taken.extend(number(&result, "/seconds"));
+        results.push(result);
+        room.remove(&db)?;
+        room.remove(&redo)?;
+    }
+    Ok(middle(taken))
 }
 
 /// Runs a command some times, and returns the median of its seconds.
@@ -83,19 +95,6 @@ fn median(room: &Room<'_>, name: &str, run: &[&str], results: &mut Vec<Value>) -
 fn middle(mut taken: Vec<f64>) -> Option<f64> {
     taken.sort_by(f64::total_cmp);
     taken.get(taken.len() / 2).copied()
-}
-
-fn rows(innodb: &[Option<f64>], millpond: &[Option<f64>]) -> Vec<Row> {
-    let own = |i: usize| match i {
-        0 => millpond.first().copied().flatten(),
-        4 => millpond.get(1).copied().flatten(),
-        _ => None,
-    };
-    let row = |(i, (what, _, published)): (usize, &(&str, [bool; 3], &str))| {
-        let here = innodb.get(i).copied().flatten();
-        Row::new(&format!("{what} in memory"), Some(published), here, own(i), "s")
-    };
-    PLACES.iter().enumerate().map(row).collect()
 }
 
 /// Says whether the log alone makes the difference, as in the article.

@@ -24,11 +24,15 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Programs {
     server: PathBuf,
     install: PathBuf,
+    plugin: Option<PathBuf>,
 }
 
 impl Programs {
     /// Finds the server, or takes the one that was named, and the program that makes its data.
-    pub(crate) fn find(server: Option<&Path>) -> Outcome<Programs> {
+    pub(crate) fn find(server: Option<&Path>, plugin: Option<&Path>) -> Outcome<Programs> {
+        if let Some(plugin) = plugin.filter(|plugin| !plugin.is_file()) {
+            return Err(Failure::misuse(format!("{} is no file", plugin.display())));
+        }
         let server = match server {
             Some(server) if server.is_file() => server.to_owned(),
             Some(server) => return Err(Failure::misuse(format!("{} is no file", server.display()))),
@@ -44,7 +48,25 @@ impl Programs {
         let install = install.ok_or_else(|| {
             Failure::misuse(format!("there is no {name} beside {} or in PATH", server.display()))
         })?;
-        Ok(Programs { server, install })
+        Ok(Programs { server, install, plugin: plugin.map(Path::to_owned) })
+    }
+
+    /// Returns the plugin that brings Millpond into a server.
+    pub(super) fn plugin(&self) -> Option<&Path> {
+        self.plugin.as_deref()
+    }
+
+    /// Says whether the server knows an option.
+    pub(super) fn know(&self, option: &str) -> Outcome<bool> {
+        let asked = Command::new(&self.server)
+            .args(["--no-defaults", "--verbose", "--help"])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| Failure::failed(format!("cannot run {}: {e}", self.server.display())))?;
+        let text = String::from_utf8_lossy(&asked.stdout);
+        Ok(text
+            .split_whitespace()
+            .any(|word| word.trim_start_matches("--").split('=').next() == Some(option)))
     }
 }
 
@@ -53,6 +75,20 @@ fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     dirs.map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// The file of the plugin, below the directory of its server.
+const PLUGIN: &str = "ha_millpond.so";
+
+/// What a server is started with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    /// Options of the server and of InnoDB.
+    pub(super) settings: Vec<String>,
+    /// Directories that the settings name; they are made, and removed with the server.
+    pub(super) dirs: Vec<PathBuf>,
+    /// With the plugin, and these options of it.
+    pub(super) plugin: Option<Vec<String>>,
 }
 
 /// A running server.
@@ -64,35 +100,23 @@ pub(super) struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Makes the data of a new server in `dir`, and starts it. `more` are directories that its
-    /// settings name; they are made here, and removed with it.
-    pub(super) fn start(
-        programs: &Programs,
-        dir: &Path,
-        more: &[PathBuf],
-        settings: &[String],
-    ) -> Outcome<PrivateServer> {
-        for dir in more.iter().map(PathBuf::as_path).chain([dir]) {
+    /// Makes the data of a new server in `dir`, and starts it.
+    pub(super) fn start(programs: &Programs, dir: &Path, options: &Options) -> Outcome<PrivateServer> {
+        for dir in options.dirs.iter().map(PathBuf::as_path).chain([dir]) {
             fs::create_dir_all(dir)
                 .map_err(|e| Failure::failed(format!("cannot make {}: {e}", dir.display())))?;
         }
         let data = dir.join("data");
         let root = rustix::process::geteuid().is_root();
         let user = root.then(|| "--user=root".to_owned());
-        let made = Command::new(&programs.install)
+        let mut install = Command::new(&programs.install);
+        install
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg(format!("--datadir={}", data.display()))
             .args(&user)
             // The server finds its log where it was made.
-            .args(settings)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| Failure::failed(format!("cannot run {}: {e}", programs.install.display())))?;
-        if !made.status.success() {
-            let said = String::from_utf8_lossy(&made.stderr);
-            let last = said.lines().last().unwrap_or("nothing said");
-            return Err(Failure::failed(format!("{} fails: {last}", programs.install.display())));
-        }
+            .args(&options.settings);
+        make_data(install, &programs.install)?;
         let mut command = vec![
             programs.server.display().to_string(),
             "--no-defaults".to_owned(),
@@ -102,8 +126,17 @@ impl PrivateServer {
             "--skip-networking".to_owned(),
         ];
         command.extend(user);
-        command.extend(settings.iter().cloned());
-        let mut server = PrivateServer { command, dir: dir.to_owned(), more: more.to_vec(), child: None };
+        command.extend(options.settings.iter().cloned());
+        if let (Some(settings), Some(plugin)) = (&options.plugin, &programs.plugin) {
+            fs::copy(plugin, dir.join(PLUGIN))
+                .map_err(|e| Failure::failed(format!("cannot copy {}: {e}", plugin.display())))?;
+            command.push(format!("--plugin-dir={}", dir.display()));
+            command.push(format!("--plugin-load-add={PLUGIN}"));
+            command.push("--plugin-maturity=beta".to_owned());
+            command.extend(settings.iter().cloned());
+        }
+        let more = options.dirs.clone();
+        let mut server = PrivateServer { command, dir: dir.to_owned(), more, child: None };
         server.start_again()?;
         Ok(server)
     }
@@ -140,6 +173,13 @@ impl PrivateServer {
     /// Returns how to get into it.
     pub(super) fn access(&self) -> Outcome<Access> {
         Access::to(&self.url(), &LoginFlags::default())
+    }
+
+    /// Returns the number of the server's process, which is a child of `timeout`.
+    pub(super) fn process(&self) -> Option<u32> {
+        let parent = self.child.as_ref()?.id();
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
     }
 
     /// Kills it, as a crash of the process does.
@@ -179,6 +219,20 @@ impl PrivateServer {
         let error = log.lines().find(|line| line.contains("[ERROR]")).or_else(|| log.lines().last());
         error.unwrap_or("its error log is empty").to_owned()
     }
+}
+
+/// Runs the program that makes the data of a new server.
+fn make_data(mut install: Command, program: &Path) -> Outcome {
+    let made = install
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Failure::failed(format!("cannot run {}: {e}", program.display())))?;
+    if made.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&made.stderr);
+    let last = said.lines().last().unwrap_or("nothing said");
+    Err(Failure::failed(format!("{} fails: {last}", program.display())))
 }
 
 impl Drop for PrivateServer {

@@ -1,8 +1,9 @@
 //! How long recovery takes for each GiB of redo: a server is killed under load.
 
 use super::finding::{Finding, Row};
-use super::private_server::PrivateServer;
+use super::private_server::{Options, PrivateServer};
 use super::room::Room;
+use super::sides::Sides;
 use crate::own_command::number;
 use output::failure::{Failure, Outcome};
 use output::stop;
@@ -24,35 +25,51 @@ pub(super) fn minutes_per_gib(room: &Room<'_>) -> Outcome<Finding> {
     let size = redo.to_string();
     let pool = POOL.to_string();
     let crash = ["crash", "--redo-bytes", &size, "--pool", &pool, "--seconds", "1800"];
-    let millpond = room.millpond("D3.B15-millpond", &crash)?;
+    let crashed = room.millpond("D3.B15-millpond", &crash)?;
+    let patience = Duration::from_secs(room.either(15, 300));
+    let in_server = room.has_plugin().then(|| in_server(room, redo, patience)).transpose()?;
+    let sides = Sides { innodb, millpond: Recovery::of_crash(&crashed), in_server };
     Ok(Finding {
-        rows: rows(&innodb, &millpond),
-        holds: verdict(innodb.minutes_per_gib(), first_ms(&millpond)),
+        rows: rows(&sides),
+        holds: verdict(sides.innodb.minutes_per_gib(), sides.millpond.first),
         scaled: format!(
-            "{} of redo instead of 10 and 25 GB. InnoDB is killed under the write-heavy load, with the writing of its pages held back; Millpond under the load of `millpond crash`, with the same redo.",
-            show_size(redo as f64)
+            "{} of redo instead of 10 and 25 GB. InnoDB is killed under the write-heavy load, with the writing of its pages held back; Millpond under the load of `millpond crash`, with the same redo, and in a server under the same load as InnoDB, with what redo there is after {} s.",
+            show_size(redo as f64),
+            patience.as_secs()
         ),
-        check: verified(&millpond),
+        check: verified(&crashed),
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-/// What a kill of InnoDB has shown.
-struct Killed {
-    /// Redo since the checkpoint at the last look before the kill, bytes.
-    redo: f64,
-    /// From the start of the server to its first answer.
-    seconds: f64,
+/// What a kill has shown.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    /// Redo since the checkpoint at the kill, bytes.
+    redo: Option<f64>,
+    /// From the start to the first transaction, seconds; of a server to its first answer.
+    first: Option<f64>,
+    /// Until all redo is applied, seconds.
+    full: Option<f64>,
 }
 
-impl Killed {
-    fn minutes_per_gib(&self) -> f64 {
-        self.seconds / 60.0 / (self.redo / GIB)
+impl Recovery {
+    fn of_crash(result: &Value) -> Recovery {
+        let seconds = |key: &str| number(result, key).map(|ms| ms / 1000.0);
+        Recovery {
+            redo: number(result, "/redo_bytes"),
+            first: seconds("/first_transaction_ms"),
+            full: seconds("/full_recovery_ms"),
+        }
+    }
+
+    fn minutes_per_gib(&self) -> Option<f64> {
+        Some(self.full? / 60.0 / (self.redo.filter(|redo| *redo > 0.0)? / GIB))
     }
 }
 
-fn innodb(room: &Room<'_>, redo: u64) -> Outcome<Killed> {
-    let settings = [
+fn innodb(room: &Room<'_>, redo: u64) -> Outcome<Recovery> {
+    let settings = vec![
         // InnoDB's limit is about 0.8 of its log.
         format!("--innodb-log-file-size={}", redo * 2),
         format!("--innodb-buffer-pool-size={POOL}"),
@@ -62,88 +79,109 @@ fn innodb(room: &Room<'_>, redo: u64) -> Outcome<Killed> {
         "--innodb-max-dirty-pages-pct=99".to_owned(),
         "--innodb-io-capacity=100".to_owned(),
     ];
-    let mut server = room.server("D3.B15-innodb", &settings)?;
-    let url = server.url();
-    let load = ["run", "write-heavy", "--target", &url, "--engine", "InnoDB", "--seconds", "3600"];
-    let mut child = room.in_background("D3.B15-innodb-load", &load)?;
-    let age = wait_for_age(&server, redo as f64);
-    let killed = server.kill();
-    let _ = child.kill();
-    let _ = child.wait();
-    let redo = age?;
-    killed?;
+    let mut server = room.server("D3.B15-innodb", &Options { settings, ..Options::default() })?;
+    let redo = Under { room, server: &mut server, engine: "InnoDB", age: "Innodb_checkpoint_age" }
+        .kill_at(redo as f64, PATIENCE)?;
+    let redo = redo.enough?;
     let seconds = server.start_again()?.as_secs_f64();
     server.end()?;
-    Ok(Killed { redo, seconds })
+    // It answers when all redo is applied.
+    Ok(Recovery { redo: Some(redo), first: Some(seconds), full: Some(seconds) })
 }
 
-/// Waits until the server has so much redo since its checkpoint. Returns how much it has.
-fn wait_for_age(server: &PrivateServer, redo: f64) -> Outcome<f64> {
-    let begun = Instant::now();
-    let mut connection = server.access()?.connect()?;
-    loop {
-        stop::check()?;
-        let asked = connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_checkpoint_age'");
-        let rows = asked.map_err(|trouble| Failure::failed(format!("the server fails: {trouble}")))?;
-        let age: Option<f64> = rows.first().and_then(|row| row.get(1)?.as_ref()?.parse().ok());
-        let age = age.ok_or_else(|| {
-            Failure::failed(
-                "the server does not show Innodb_checkpoint_age: it must be MariaDB 10.5 or later",
-            )
-        })?;
-        if age >= redo {
-            return Ok(age);
+/// Millpond decides in a server how much redo there is, so after some time the server is killed.
+fn in_server(room: &Room<'_>, redo: u64, patience: Duration) -> Outcome<Recovery> {
+    let plugin =
+        vec![format!("--millpond-buffer-pool-size={POOL}"), format!("--millpond-redo-capacity={}", redo * 2)];
+    let options = Options { plugin: Some(plugin), ..Options::default() };
+    let mut server = room.server("D3.B15-server", &options)?;
+    let redo = Under { room, server: &mut server, engine: "Millpond", age: "Millpond_checkpoint_age_bytes" }
+        .kill_at(redo as f64, patience)?;
+    let seconds = server.start_again()?.as_secs_f64();
+    server.end()?;
+    Ok(Recovery { redo: Some(redo.most), first: Some(seconds), full: None })
+}
+
+/// A server that is killed under load.
+struct Under<'a, 'r> {
+    room: &'a Room<'r>,
+    server: &'a mut PrivateServer,
+    engine: &'a str,
+    /// The status variable that tells the redo since the checkpoint.
+    age: &'a str,
+}
+
+/// What redo there was.
+struct Redo {
+    /// At the last look before the kill, bytes.
+    most: f64,
+    /// The same, if it was as much as wanted.
+    enough: Outcome<f64>,
+}
+
+impl Under<'_, '_> {
+    /// Kills the server when it has so much redo since its checkpoint, or after some time.
+    fn kill_at(self, redo: f64, patience: Duration) -> Outcome<Redo> {
+        let url = self.server.url();
+        let load = ["run", "write-heavy", "--target", &url, "--engine", self.engine, "--seconds", "3600"];
+        let mut child = self.room.in_background(&format!("D3.B15-{}-load", self.engine), &load)?;
+        let waited = self.wait(redo, patience);
+        let killed = self.server.kill();
+        let _ = child.kill();
+        let _ = child.wait();
+        killed?;
+        waited
+    }
+
+    fn wait(&self, redo: f64, patience: Duration) -> Outcome<Redo> {
+        let begun = Instant::now();
+        let mut connection = self.server.access()?.connect()?;
+        loop {
+            stop::check()?;
+            let asked = connection.rows(&format!("SHOW GLOBAL STATUS LIKE '{}'", self.age));
+            let rows = asked.map_err(|trouble| Failure::failed(format!("the server fails: {trouble}")))?;
+            let age: Option<f64> = rows.first().and_then(|row| row.get(1)?.as_ref()?.parse().ok());
+            let age = age.ok_or_else(|| {
+                Failure::failed(format!(
+                    "the server does not show {}: it must be MariaDB 10.5 or later",
+                    self.age
+                ))
+            })?;
+            if age >= redo {
+                return Ok(Redo { most: age, enough: Ok(age) });
+            }
+            if begun.elapsed() > patience {
+                let enough = Err(Failure::failed(format!(
+                    "the server had {} of redo after {} s, and not {}",
+                    show_size(age),
+                    patience.as_secs(),
+                    show_size(redo)
+                )));
+                return Ok(Redo { most: age, enough });
+            }
+            std::thread::sleep(Duration::from_millis(200));
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(Failure::failed(format!(
-                "the server had {} of redo after {} s, and not {}",
-                show_size(age),
-                PATIENCE.as_secs(),
-                show_size(redo)
-            )));
-        }
-        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-fn first_ms(millpond: &Value) -> Option<f64> {
-    number(millpond, "/first_transaction_ms")
-}
-
-fn rows(innodb: &Killed, millpond: &Value) -> Vec<Row> {
-    let redo = number(millpond, "/redo_bytes");
-    let seconds = |key: &str| number(millpond, key).map(|ms| ms / 1000.0);
-    let full = seconds("/full_recovery_ms");
-    let per_gib = full.zip(redo).map(|(full, redo)| full / 60.0 / (redo / GIB));
+fn rows(sides: &Sides<Recovery>) -> Vec<Row> {
+    let row = |what: &str, published, unit, of: &dyn Fn(&Recovery) -> Option<f64>| {
+        sides.row(what, published, unit, of)
+    };
     vec![
-        Row::new(
-            "redo at the kill",
-            Some("10 and 25 GB"),
-            Some(innodb.redo / GIB),
-            redo.map(|redo| redo / GIB),
-            "GiB",
-        ),
-        Row::new(
-            "first transaction after the start",
-            Some("1 200 and 2 700"),
-            Some(innodb.seconds),
-            seconds("/first_transaction_ms"),
-            "s",
-        ),
-        Row::new("all redo applied", None, None, full, "s"),
-        Row::new(
-            "all redo, minutes a GiB",
-            Some("2 and 1.8; as a rule 5"),
-            Some(innodb.minutes_per_gib()),
-            per_gib,
-            "min/GiB",
-        ),
+        row("redo at the kill", Some("10 and 25 GB"), "GiB", &|one| one.redo.map(|redo| redo / GIB)),
+        row("first transaction after the start", Some("1 200 and 2 700"), "s", &|one| one.first),
+        row("all redo applied", None, "s", &|one| one.full),
+        row("all redo, minutes a GiB", Some("2 and 1.8; as a rule 5"), "min/GiB", &Recovery::minutes_per_gib),
     ]
 }
 
 /// Says whether recovery has its price here.
-fn verdict(minutes: f64, first_ms: Option<f64>) -> String {
-    let first = first_ms.map_or("an unknown time".to_owned(), |ms| format!("{:.2} s", ms / 1000.0));
+fn verdict(minutes: Option<f64>, first: Option<f64>) -> String {
+    let Some(minutes) = minutes else {
+        return "Nothing can be said: InnoDB had no redo.".to_owned();
+    };
+    let first = first.map_or("an unknown time".to_owned(), |seconds| format!("{seconds:.2} s"));
     let price = if minutes >= 1.0 { "It holds" } else { "The price is lower here, and there is one" };
     format!(
         "{price}: InnoDB needs {minutes:.2} minutes a GiB before it answers. Millpond commits {first} after its start, and replays beside it."
@@ -166,12 +204,12 @@ mod tests {
     #[test]
     fn the_verdict_is_of_the_minutes() {
         assert_eq!(
-            verdict(1.9, Some(180.0)),
+            verdict(Some(1.9), Some(0.18)),
             "It holds: InnoDB needs 1.90 minutes a GiB before it answers. Millpond commits 0.18 s after its start, and replays beside it."
         );
-        assert!(verdict(0.4, None).starts_with("The price is lower here"));
-        let killed = Killed { redo: GIB / 2.0, seconds: 60.0 };
-        assert!((killed.minutes_per_gib() - 2.0).abs() < 1e-9);
+        assert!(verdict(Some(0.4), None).starts_with("The price is lower here"));
+        let killed = Recovery { redo: Some(GIB / 2.0), first: None, full: Some(60.0) };
+        assert_eq!(killed.minutes_per_gib(), Some(2.0));
     }
 
     #[test]

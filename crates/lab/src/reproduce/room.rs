@@ -1,6 +1,6 @@
 //! Where an experiment works, and how it runs the program's other commands.
 
-use super::private_server::{PrivateServer, Programs};
+use super::private_server::{Options, PrivateServer, Programs};
 use crate::own_command;
 use output::failure::{Failure, Outcome};
 use serde_json::Value;
@@ -29,27 +29,34 @@ impl Room<'_> {
         if self.quick { quick } else { full }
     }
 
-    /// Starts a new server with these settings.
-    pub(super) fn server(&self, name: &str, settings: &[String]) -> Outcome<PrivateServer> {
-        self.server_in(name, self.scratch, &[], settings)
+    /// Starts a new server.
+    pub(super) fn server(&self, name: &str, options: &Options) -> Outcome<PrivateServer> {
+        self.server_in(self.scratch, name, options)
     }
 
-    /// Starts a new server with its data below `place`, and makes directories that its settings
-    /// name.
-    pub(super) fn server_in(
-        &self,
-        name: &str,
-        place: &Path,
-        more: &[PathBuf],
-        settings: &[String],
-    ) -> Outcome<PrivateServer> {
-        PrivateServer::start(self.programs, &place.join(name), more, settings)
+    /// Starts a new server with its data below `place`.
+    pub(super) fn server_in(&self, place: &Path, name: &str, options: &Options) -> Outcome<PrivateServer> {
+        PrivateServer::start(self.programs, &place.join(name), options)
+    }
+
+    /// Says whether there is a plugin that brings Millpond into a server.
+    pub(super) fn has_plugin(&self) -> bool {
+        self.programs.plugin().is_some()
     }
 
     /// Runs a command of this program, and returns its JSON. That, the text and the report, if the
     /// command can make one, stay in the directory of results.
     pub(super) fn millpond(&self, name: &str, args: &[impl AsRef<OsStr>]) -> Outcome<Value> {
         own_command::run(&self.text(name), &self.out.join(format!("{name}.json")), args)
+    }
+
+    /// The same of a command that runs `millpond run` with these flags, which follow `--`.
+    pub(super) fn millpond_that_runs(&self, name: &str, args: &[String], run: &[String]) -> Outcome<Value> {
+        let json = self.out.join(format!("{name}.json"));
+        let mut args = args.to_vec();
+        args.extend(["--json".to_owned(), json.display().to_string(), "--".to_owned()]);
+        args.extend(run.iter().cloned());
+        own_command::run_with_json(&self.text(name), &json, &args)
     }
 
     /// Starts a command of this program, which goes on beside the experiment.
@@ -74,7 +81,7 @@ impl Room<'_> {
 }
 
 /// Returns "ok" if each of these results says that its check was ok.
-pub(super) fn checks(results: &[&Value]) -> String {
-    let check = |result: &&Value| result.get("check").and_then(Value::as_str).unwrap_or("none").to_owned();
-    results.iter().map(check).find(|check| check != "ok").unwrap_or_else(|| "ok".to_owned())
+pub(super) fn checks<'r>(results: impl IntoIterator<Item = &'r Value>) -> String {
+    let check = |result: &Value| result.get("check").and_then(Value::as_str).unwrap_or("none").to_owned();
+    results.into_iter().map(check).find(|check| check != "ok").unwrap_or_else(|| "ok".to_owned())
 }

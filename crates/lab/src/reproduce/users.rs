@@ -1,9 +1,9 @@
 //! More and more users at three sizes of the pool, with the doublewrite on and off.
 
 use super::finding::{Finding, Row};
-use super::measured::{Load, MIB, ratio};
+use super::measured::{Load, MIB, Pond, Setting, best, ratio, steps};
 use super::room::{Room, checks};
-use crate::own_command::number;
+use super::sides::Sides;
 use output::failure::Outcome;
 use serde_json::Value;
 use std::time::Instant;
@@ -37,82 +37,53 @@ pub(super) fn three_pools(room: &Room<'_>) -> Outcome<Finding> {
     let steps = room.either("1,8,64", "1,2,4,8,16,32,64,128,256,512,1024");
     let times = room.either((1, 5), (10, 60));
     let load = Load::new(&format!("read-write --tables {TABLES} --rows {rows} --ramp {steps}"), times);
-    let (mut innodb, mut millpond) = (Vec::new(), Vec::new());
+    let mut pools = Vec::new();
     for (percent, _) in POOLS {
         let pool = data * percent / 100;
-        innodb.push(AtPool {
-            on: on_innodb(room, &load, pool, true)?,
-            off: on_innodb(room, &load, pool, false)?,
-        });
-        millpond.push(AtPool {
-            on: on_millpond(room, &load, pool, true)?,
-            off: on_millpond(room, &load, pool, false)?,
-        });
+        let of = |doublewrite: bool| {
+            let name = format!("{}-{}", pool / MIB, if doublewrite { "on" } else { "off" });
+            load.on_each(room, ("D4.B24", &name), &setting(pool, doublewrite))
+        };
+        pools.push(of(true)?.with(of(false)?, |on, off| AtPool { on: on.result, off: off.result }));
     }
-    let results: Vec<&Value> = innodb.iter().chain(&millpond).flat_map(|one| [&one.on, &one.off]).collect();
+    let check = checks(pools.iter().flat_map(Sides::all).flat_map(|one| [&one.on, &one.off]));
+    let left = pools.last().map(|sides| sides.map(AtPool::left));
     Ok(Finding {
-        rows: rows_of(&innodb, &millpond),
-        holds: verdict(innodb.last().and_then(AtPool::left), millpond.last().and_then(AtPool::left)),
+        rows: rows_of(&pools),
+        holds: verdict(left.and_then(|left| left.innodb), left.and_then(|left| left.millpond)),
         scaled: format!(
             "{} MiB of data instead of 100 GB; {steps} users for {} s each. The article compares two versions of MySQL, here the doublewrite is on and off.",
             data / MIB,
             times.1
         ),
-        check: checks(&results),
+        check,
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-fn word(doublewrite: bool) -> &'static str {
-    if doublewrite { "on" } else { "off" }
-}
-
-fn on_innodb(room: &Room<'_>, load: &Load, pool: u64, doublewrite: bool) -> Outcome<Value> {
-    let settings = [
+fn setting(pool: u64, doublewrite: bool) -> Setting {
+    let innodb = vec![
         format!("--innodb-buffer-pool-size={pool}"),
         "--innodb-log-file-size=1G".to_owned(),
         "--innodb-io-capacity=20000".to_owned(),
         "--innodb-io-capacity-max=40000".to_owned(),
         "--innodb-flush-neighbors=0".to_owned(),
         "--innodb-flush-method=O_DIRECT".to_owned(),
-        "--max-connections=4000".to_owned(),
         format!("--innodb-doublewrite={}", u8::from(doublewrite)),
     ];
-    let name = format!("D4.B24-innodb-{}-{}", pool / MIB, word(doublewrite));
-    Ok(load.on_innodb(room, &name, &settings)?.result)
+    let server = vec!["--max-connections=4000".to_owned()];
+    Setting { innodb, server, pond: Pond { pool, redo: None, doublewrite } }
 }
 
-fn on_millpond(room: &Room<'_>, load: &Load, pool: u64, doublewrite: bool) -> Outcome<Value> {
-    let mut flags = vec!["--pool".to_owned(), pool.to_string()];
-    if !doublewrite {
-        flags.push("--unsafe-no-doublewrite".to_owned());
-    }
-    let name = format!("D4.B24-millpond-{}-{}", pool / MIB, word(doublewrite));
-    Ok(load.on_millpond(room, &name, &flags)?.result)
-}
-
-/// Returns the rates of the steps.
-fn steps(result: &Value) -> Vec<f64> {
-    let steps = result.get("ramp").and_then(Value::as_array);
-    steps.into_iter().flatten().filter_map(|step| number(step, "/tps")).collect()
-}
-
-fn best(result: &Value) -> Option<f64> {
-    steps(result).into_iter().max_by(f64::total_cmp)
-}
-
-fn rows_of(innodb: &[AtPool], millpond: &[AtPool]) -> Vec<Row> {
+fn rows_of(pools: &[Sides<AtPool>]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for ((innodb, millpond), (percent, published)) in innodb.iter().zip(millpond).zip(POOLS) {
+    for (sides, (percent, published)) in pools.iter().zip(POOLS) {
         let what = |figure: &str| format!("{figure}, pool of {percent} % of the data");
-        let both = |what: String, published, of: &dyn Fn(&AtPool) -> Option<f64>, unit| {
-            Row::new(&what, published, of(innodb), of(millpond), unit)
-        };
-        rows.push(both(what("best rate, doublewrite on"), None, &|at| best(&at.on), "commits/s"));
-        rows.push(both(what("best rate, doublewrite off"), None, &|at| best(&at.off), "commits/s"));
-        rows.push(both(what("on / off"), Some(published), &AtPool::left, "of the rate"));
         let most = |at: &AtPool| ratio(steps(&at.on).last().copied(), best(&at.on));
-        rows.push(both(what("most users / best"), None, &most, "of the rate"));
+        rows.push(sides.row(&what("best rate, doublewrite on"), None, "commits/s", |at| best(&at.on)));
+        rows.push(sides.row(&what("best rate, doublewrite off"), None, "commits/s", |at| best(&at.off)));
+        rows.push(sides.row(&what("on / off"), Some(published), "of the rate", AtPool::left));
+        rows.push(sides.row(&what("most users / best"), None, "of the rate", most));
     }
     rows
 }

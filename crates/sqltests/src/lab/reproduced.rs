@@ -3,6 +3,7 @@
 use super::place::Lab;
 use super::runs::refused;
 use crate::output;
+use crate::places::plugin_path;
 use crate::steps::{expect, until};
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -16,18 +17,19 @@ pub(super) fn articles(lab: &Lab<'_>) -> Result<(), String> {
     let out = lab.dir.join("reproduced");
     let json = lab.dir.join("reproduced.json").display().to_string();
     let dir = out.display().to_string();
-    let mut command =
-        lab.millpond(&["reproduce", "B19", "d3.b15", "--quick", "--out", &dir, "--json", &json]);
-    let said = output(command.current_dir(lab.dir))?;
+    let plugin = plugin_path().display().to_string();
+    let mut command = lab.millpond(&["reproduce", "B19", "d3.b15", "B3", "--quick", "--plugin", &plugin]);
+    let said = output(command.args(["--out", &dir, "--json", &json]).current_dir(lab.dir))?;
     expect("the first", &said, "D2.B19")?;
     let text = std::fs::read_to_string(&json).map_err(|e| format!("{json}: {e}"))?;
     let found: Value = serde_json::from_str(&text).map_err(|e| format!("{text}: {e}"))?;
-    for (at, id) in [(0, "D2.B19"), (1, "D3.B15")] {
+    for (at, id, least) in [(0, "D2.B19", 3), (1, "D3.B15", 2), (2, "D0.B3", 2)] {
         expect("the id", found[at]["id"].as_str().unwrap_or("none"), id)?;
         expect("the check", found[at]["check"].as_str().unwrap_or("none"), "ok")?;
         let rows = found[at]["rows"].as_array().ok_or("no rows")?;
-        let both = |row: &&Value| row["innodb"].is_number() && row["millpond"].is_number();
-        if rows.iter().filter(both).count() < 3 {
+        let all = ["innodb", "millpond", "millpond_in_server"];
+        let each = |row: &&Value| all.iter().all(|side| row[side].is_number());
+        if rows.iter().filter(each).count() < least {
             return Err(format!("{id} has too few figures: {}", found[at]));
         }
     }
@@ -41,6 +43,8 @@ pub(super) fn articles(lab: &Lab<'_>) -> Result<(), String> {
     nothing_left(lab)?;
     let (status, why) = refused(&mut lab.millpond(&["reproduce", "B99"]))?;
     expect("an unknown one", &format!("{status:?} {why}"), "Some(2) millpond: B99 is no experiment")?;
+    let (status, why) = refused(&mut lab.millpond(&["reproduce", "B19", "--plugin", "none.so"]))?;
+    expect("no plugin", &format!("{status:?} {why}"), "Some(2) millpond: none.so is no file")?;
     interrupted(lab)
 }
 

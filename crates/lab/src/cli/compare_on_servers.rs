@@ -102,7 +102,7 @@ fn measure<'a>(
 ) -> Outcome {
     for entry in entries {
         let place = entry.take(run)?;
-        let observer = ServerObserver::new(&entry.access, &entry.engine)?;
+        let observer = ServerObserver::new(&entry.access, &entry.engine, None)?;
         let (check, turns) = ("ok".to_owned(), Vec::new());
         at_work.push(AtWork { entry, place: Some(place), observer, load_seconds: 0.0, check, turns });
         if let Some(one) = at_work.last_mut() {

@@ -84,7 +84,7 @@ impl ServerRun<'_> {
         let threads = self.run.clients.threads;
         let driven = self.drive(&workload, threads, &mut observer, &mut progress)?;
         let checked = self.check(&workload, fresh, &mut progress)?;
-        let around = Around { load_seconds, checked: checked.clone() };
+        let around = Around { load_seconds, sync_trace: observer.syncs()?, checked: checked.clone() };
         let result = ServerResult::new(request, &driven, &observer, around);
         let report =
             self.report(|origin| ServerRunReport { driven: &driven, result: &result, origin }.files());

@@ -28,6 +28,10 @@ pub(crate) struct ServerFlags {
     /// Turns of each engine or server that is compared
     #[arg(long, value_name = "N", default_value_t = 3, requires = "compare", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
+    /// Trace which files the server syncs, why, and how long it takes, as trace-fsync does; needs
+    /// root, and a server on this machine
+    #[arg(long, requires = "target", conflicts_with_all = ["ramp", "compare"])]
+    pub(super) syncs: bool,
     #[command(flatten)]
     pub(super) login: LoginFlags,
 }

@@ -6,7 +6,9 @@ use super::server_place::Place;
 use crate::driver::{Driven, Pace, drive_sessions};
 use crate::progress::Progress;
 use crate::result::Checked;
-use crate::server::{Contents, Filled, ServerObserver, ServerRequest, ServerWorkload, build, check};
+use crate::server::{
+    Contents, Filled, ServerObserver, ServerRequest, ServerWorkload, SyncTrace, build, check,
+};
 use crate::workload::tpcc::CONDITIONS;
 use output::failure::Outcome;
 use std::sync::atomic::AtomicU64;
@@ -30,7 +32,10 @@ impl ServerRun<'_> {
 
     /// Connects for the server's figures.
     pub(super) fn observer(&self) -> Outcome<ServerObserver> {
-        ServerObserver::new(&self.place.access, &self.place.engine)
+        let Place { access, engine, .. } = self.place;
+        let flags = &self.run.server;
+        let syncs = flags.syncs.then(|| SyncTrace::new(access, &flags.login));
+        ServerObserver::new(access, engine, syncs)
     }
 
     /// Loads the tables if they are not there. Returns how long that took, seconds.

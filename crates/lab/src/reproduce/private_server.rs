@@ -175,13 +175,6 @@ impl PrivateServer {
         Access::to(&self.url(), &LoginFlags::default())
     }
 
-    /// Returns the number of the server's process, which is a child of `timeout`.
-    pub(super) fn process(&self) -> Option<u32> {
-        let parent = self.child.as_ref()?.id();
-        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-        children.split_whitespace().next()?.parse().ok()
-    }
-
     /// Kills it, as a crash of the process does.
     pub(super) fn kill(&mut self) -> Outcome {
         if let Some(group) = self.child.as_ref().and_then(|child| Pid::from_raw(child.id() as i32)) {

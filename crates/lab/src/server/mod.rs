@@ -4,8 +4,8 @@
 //! tables and statements of the OLTP family, `napkin`, `insert`, `bulk_load` and `schema_reload`
 //! those of the other workloads; `tpcc` has its own load, statements and conditions. `workloads`
 //! lists them. `observer` reads the server's figures, `figures` says what they were between two
-//! readings, `result` shows all, `check` asks at the end whether the tables are whole. `worker` is
-//! a connection whose errors are those of the driver.
+//! readings, `sync_trace` which files were synced, `result` shows all, `check` asks at the end
+//! whether the tables are whole. `worker` is a connection whose errors are those of the driver.
 
 mod bulk_load;
 mod check;
@@ -17,6 +17,7 @@ mod observer;
 mod result;
 mod schema;
 mod schema_reload;
+mod sync_trace;
 mod sysbench;
 mod tpcc;
 mod worker;
@@ -27,4 +28,5 @@ pub(crate) use load::Filled;
 pub(crate) use observer::ServerObserver;
 pub(crate) use result::{Around, ServerRequest, ServerResult};
 pub(crate) use schema::{Contents, Schema, ServerLoad};
+pub(crate) use sync_trace::SyncTrace;
 pub(crate) use workloads::{ServerWorkload, build, default_schema, load_name};

@@ -1,11 +1,13 @@
 //! Reads a server's figures while a run works on it.
 
 use super::figures::{EngineFigures, Reading, ServerFigures};
+use super::sync_trace::SyncTrace;
 use crate::observer::Observer;
 use crate::turn::Counted;
 use client::Access;
 use output::failure::Outcome;
 use output::samples::Values;
+use serde_json::Value;
 use std::time::Duration;
 use watch::{About, Source};
 
@@ -15,16 +17,19 @@ pub(crate) struct ServerObserver {
     engine: EngineFigures,
     last: Reading,
     begin: Reading,
+    /// If the user asks for it.
+    syncs: Option<SyncTrace>,
 }
 
 impl ServerObserver {
-    /// Connects, and reads the figures for the first time.
-    pub(crate) fn new(access: &Access, engine: &str) -> Outcome<ServerObserver> {
+    /// Connects, and reads the figures for the first time. `syncs` shall be traced too.
+    pub(crate) fn new(access: &Access, engine: &str, syncs: Option<SyncTrace>) -> Outcome<ServerObserver> {
         let source = watch::of_access(access)?;
         let engine = EngineFigures::of(engine);
-        let mut observer =
-            ServerObserver { source, engine, last: Reading::default(), begin: Reading::default() };
+        let (last, begin) = (Reading::default(), Reading::default());
+        let mut observer = ServerObserver { source, engine, last, begin, syncs: None };
         observer.begin();
+        observer.syncs = syncs;
         Ok(observer)
     }
 
@@ -36,6 +41,11 @@ impl ServerObserver {
     /// Returns how many statements the server had run at the last reading.
     pub(crate) fn statements(&self) -> u64 {
         self.last.of(EngineFigures::InnoDb, "statements").unwrap_or(0)
+    }
+
+    /// Returns the trace of the syncs, if there is one.
+    pub(crate) fn syncs(&mut self) -> Outcome<Option<Value>> {
+        self.syncs.as_mut().map(SyncTrace::found).transpose()
     }
 
     /// Returns what one of several turns shows of it.
@@ -79,9 +89,11 @@ impl Observer for ServerObserver {
     fn begin(&mut self) {
         self.read();
         self.begin = self.last.clone();
+        self.syncs.iter_mut().for_each(SyncTrace::begin);
     }
 
     fn end(&mut self) {
+        self.syncs.iter_mut().for_each(SyncTrace::end);
         self.read();
     }
 }

@@ -3,12 +3,14 @@
 
 use super::figures::{Binlog, Fsyncs, Machine, Pages, ServerFigures, Waits};
 use super::observer::ServerObserver;
+use super::sync_trace;
 use crate::driver::Driven;
 use crate::figures::Level;
 use crate::result::{Checked, TableLines, WorkDone, parts, ratio, to_json};
 use crate::workload::Shape;
 use output::units::{show_count, show_micros, show_size};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The parameters of the run, which are part of the result.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +45,9 @@ impl ServerRequest {
 pub(crate) struct Around {
     /// How long the load took; 0 if a finished load was reused.
     pub(crate) load_seconds: f64,
+    /// What `trace-fsync` found, if the user asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sync_trace: Option<Value>,
     /// What the checks have found.
     #[serde(flatten)]
     pub(crate) checked: Checked,
@@ -199,6 +204,9 @@ impl ServerResult {
                 self.fsyncs.log.map_or(String::new(), |n| format!("   log {}", show_count(n as f64)));
             let each = self.commits_per_fsync.map_or(String::new(), |n| format!("   {n:.1} commits each"));
             out.line("fsyncs", format!("{}{of_log}{each}", show_count(total as f64)));
+        }
+        if let Some(trace) = &self.around.sync_trace {
+            out.line("syncs traced", sync_trace::line(trace));
         }
         if let Some(commits) = self.binlog.commits {
             let groups = self.binlog.group_commits.unwrap_or(0);

@@ -61,6 +61,19 @@ fn run_long_enough(lab: &Lab<'_>, workload: &str, engine: &str) -> Result<Value,
     Err(format!("{workload} on {engine} commits nothing in 100 s"))
 }
 
+/// The syncs of the server's files are a part of the result.
+fn syncs(lab: &Lab<'_>) -> Result<(), String> {
+    // The trace may need some time to begin.
+    for seconds in ["2", "10", "100"] {
+        let result = run(lab, &["update-index", "--syncs", "--seconds", seconds])?;
+        let traced = number(&result, "/sync_trace/syncs")?;
+        if traced >= 1.0 && result.pointer("/sync_trace/by_file/0/file").is_some() {
+            return Ok(());
+        }
+    }
+    Err("no sync was traced in 100 s of updates".to_owned())
+}
+
 /// Every workload on every engine: it works, is checked, and leaves nothing behind.
 pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
     let engines: &[&str] = if lab.base.is_none() { &["InnoDB", "Millpond"] } else { &["InnoDB"] };
@@ -90,6 +103,7 @@ pub(super) fn engines(lab: &Lab<'_>) -> Result<(), String> {
             }
         }
     }
+    syncs(lab)?;
     match schemas(lab)?.as_str() {
         "" => Ok(()),
         left => Err(format!("runs have left the schemas {left}")),

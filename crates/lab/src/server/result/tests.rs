@@ -51,7 +51,11 @@ fn request() -> ServerRequest {
 }
 
 fn around() -> Around {
-    Around { load_seconds: 4.25, checked: Checked { check: "ok".into(), consistency: None } }
+    Around {
+        load_seconds: 4.25,
+        sync_trace: None,
+        checked: Checked { check: "ok".into(), consistency: None },
+    }
 }
 
 /// A server with a binary log that shows all figures.

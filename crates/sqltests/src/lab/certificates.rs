@@ -40,7 +40,7 @@ pub(super) fn verified(lab: &Lab<'_>) -> Result<(), String> {
         &format!("--ssl-key={key}"),
     ];
     let server = start(lab.base.as_deref(), &dir, &options)?;
-    let user = "CREATE USER safe@'%' IDENTIFIED BY 'right' REQUIRE SSL";
+    let user = "CREATE USER safe@'%' IDENTIFIED BY 'right' REQUIRE SSL; GRANT ALL ON *.* TO safe@'%'";
     let outcome = output(server.client().args(["--execute", user])).and_then(|_| {
         let age = |host: &str, tls: &str| {
             let mut command = lab.millpond(&["age", &format!("mysql://safe@{host}:{port}/{tls}")]);
@@ -54,7 +54,23 @@ pub(super) fn verified(lab: &Lab<'_>) -> Result<(), String> {
         expect("another authority", &refused(&mut age("localhost", &unknown))?.1, doubt)?;
         expect("no authority", &refused(&mut age("localhost", "?tls=verify"))?.1, doubt)?;
         expect("another name", &refused(&mut age("127.0.0.1", &trusted))?.1, doubt)?;
-        expect("no encryption", &refused(&mut age("localhost", ""))?.1, "does not let the user safe in")
+        expect("no encryption", &refused(&mut age("localhost", ""))?.1, "does not let the user safe in")?;
+        loads(lab, port, &trusted, &unknown)
     });
     outcome.and(server::stop(&dir))
+}
+
+/// Loads run over TLS too, on each connection, and over nothing else if it was asked for.
+fn loads(lab: &Lab<'_>, port: u16, trusted: &str, unknown: &str) -> Result<(), String> {
+    let run = |tls: &str| {
+        let target = format!("mysql://safe@localhost:{port}/{tls}");
+        let mut command = lab.millpond(&["run", "read-write", "--target", &target, "--engine", "InnoDB"]);
+        command.args(["--tables", "1", "--rows", "500", "--threads", "3", "--warmup", "0", "--seconds", "1"]);
+        command.env("MYSQL_PWD", "right");
+        command
+    };
+    // The user is let in over TLS only, so all connections have it.
+    expect("a load over TLS", &output(&mut run(trusted))?, "sbtest was made for this run")?;
+    expect("a load, another authority", &refused(&mut run(unknown))?.1, "is not accepted")?;
+    expect("a load, no encryption", &refused(&mut run(""))?.1, "does not let the user safe in")
 }

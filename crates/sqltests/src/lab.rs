@@ -2,9 +2,9 @@
 //! live server: InnoDB and Millpond under load, a wrong password, a wrong certificate, a server
 //! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
 //! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
-//! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`recorded`] looks back,
-//! [`reproduced`] repeats experiments of articles. [`place`] is what all cases have, [`runs`] how
-//! they run the program.
+//! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`redo`] reads logs, [`recorded`]
+//! looks back, [`reproduced`] repeats experiments of articles. [`place`] is what all cases have,
+//! [`runs`] how they run the program.
 
 mod advised;
 mod caching_sha2;
@@ -14,6 +14,7 @@ mod figures;
 mod hindered;
 mod place;
 mod recorded;
+mod redo;
 mod reproduced;
 mod runs;
 mod served;
@@ -33,7 +34,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 31] = [
+const CASES: [(&str, Case); 32] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -49,6 +50,7 @@ const CASES: [(&str, Case); 31] = [
     ("top, trace-fsync and explain know the server", live),
     ("serve tells of the server", served::metrics),
     ("advise has figures of this server", advised::servers),
+    ("redo finds the index that writes the log", redo::by_index),
     ("collect goes on when the server comes back", restart),
     ("Ctrl-C ends a collection that is whole", interrupted),
     ("settings of the server spoil no figure", hindered::settings),

@@ -3,8 +3,8 @@
 //!
 //! `cli` holds the commands. `sources` samples servers and databases; `collect` keeps the samples,
 //! and `record` the last days. `top` shows them in a terminal, `serve` in a browser; `plot` reads
-//! what was kept, and `report` draws it. `advise` says what to change. `trace_fsync` shows the
-//! syncs of a process, `explain` what settings and figures mean.
+//! what was kept, and `report` draws it. `advise` says what to change. `redo` shows who writes the
+//! redo log, `trace_fsync` the syncs of a process, `explain` what settings and figures mean.
 
 mod advise;
 mod cli;
@@ -12,6 +12,7 @@ mod collect;
 mod explain;
 mod plot;
 mod record;
+mod redo;
 mod report;
 #[cfg(test)]
 #[path = "../../output/src/scratch.rs"]
@@ -22,7 +23,7 @@ mod top;
 mod trace_fsync;
 mod wrap;
 
-pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Serve, Top, TraceFsync};
+pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Redo, Serve, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
 pub use sources::{About, Sample, Source, is_of_host, of_access};

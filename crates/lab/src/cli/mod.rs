@@ -86,6 +86,9 @@ enum Command {
     /// Show which files are synced, why, how often and how long it takes
     #[cfg(feature = "watch")]
     TraceFsync(watch::TraceFsync),
+    /// Say which table and which index writes the redo log, to the byte
+    #[cfg(feature = "watch")]
+    Redo(watch::Redo),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
     /// Write samples of a server or a database to a directory, one a second
@@ -160,6 +163,8 @@ impl Command {
             Command::Serve(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::TraceFsync(command) => command.run(),
+            #[cfg(feature = "watch")]
+            Command::Redo(command) => command.run(),
             Command::Compare(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Collect(command) => command.run(),

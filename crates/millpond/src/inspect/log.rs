@@ -147,7 +147,7 @@ impl LogContent {
             let before = lengths.taken();
             let whole = lengths.prefixed().is_ok();
             let bytes = if whole { lengths.taken() - before } else { 0 };
-            let kind = record.as_ref().map_or("malformed", name);
+            let kind = record.as_ref().map_or("malformed", kind_of);
             let sum = self.kinds.entry(kind).or_default();
             *sum = (sum.0 + 1, sum.1 + bytes as u64);
         }
@@ -211,7 +211,8 @@ pub(super) fn op_name(op: &PageOp<'_>) -> &'static str {
     }
 }
 
-fn name(record: &Record<'_>) -> &'static str {
+/// Returns the name of a record.
+pub(super) fn kind_of(record: &Record<'_>) -> &'static str {
     match *record {
         Record::Page { op, .. } => PageOp::decode(op).map_or("malformed", |op| op_name(&op)),
         Record::Undo { .. } => "undo",
@@ -230,7 +231,7 @@ fn name(record: &Record<'_>) -> &'static str {
 
 fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
     let Ok(record) = record else { return "malformed".to_owned() };
-    let kind = name(record);
+    let kind = kind_of(record);
     match *record {
         Record::Page { page, op, .. } => match PageOp::decode(op) {
             Ok(PageOp::Row(row)) => format!("{kind}, {page:?}, {:?}", row.version.txn),

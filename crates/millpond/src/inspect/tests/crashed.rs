@@ -1,7 +1,7 @@
 //! Views of a database whose process was killed.
 
 use super::{DIR, killed, open};
-use crate::inspect::{log, page, table_size};
+use crate::inspect::{log, page, redo, table_size};
 use expect_test::expect;
 use std::path::Path;
 
@@ -109,4 +109,27 @@ fn a_page_that_lacks_redo() {
              20  "cat-020" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 340]
              21  "cat-021" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 357]
     "#]].assert_eq(&page::view(&vfs, dir, 18).unwrap());
+}
+
+/// Returns the rows of a part of the log as text, and its length less the sum of the rows.
+fn redo_rows(from: Option<u64>) -> (Vec<String>, u64) {
+    let redo = redo::read(&killed().vfs(1), Path::new(DIR), from).unwrap();
+    let row = |row: &redo::RedoRow| format!("{:?} {} {} {}", row.owner, row.record, row.records, row.bytes);
+    let sum: u64 = redo.rows.iter().map(|row| row.bytes).sum();
+    (redo.rows.iter().map(row).collect(), redo.to_lsn - redo.from_lsn - sum)
+}
+
+#[test]
+fn the_redo_by_tree_is_all_of_the_log() {
+    let (rows, rest) = redo_rows(None);
+    assert_eq!(rest, 0);
+    let of_the_tree =
+        ["Tree(2, Some(\"cats\")) row insert 1 35", "Tree(2, Some(\"cats\")) row replace 1 193"];
+    assert_eq!(rows[..2], of_the_tree);
+    assert_eq!(rows[2..], ["Transactions commit 1 8", "Log checkpoint list 1 58", "Log group header 4 32"]);
+    // From a group on that is not the first, and from the end.
+    let (rows, rest) = redo_rows(Some(21_082));
+    assert_eq!(rest, 0);
+    assert_eq!(rows, [of_the_tree[0], "Transactions commit 1 8", "Log group header 2 16"]);
+    assert_eq!(redo_rows(Some(21_141)), (Vec::new(), 0));
 }

@@ -70,6 +70,7 @@ impl LawsReport<'_> {
             style: ChartStyle::Lines,
             series: self.sides.iter().map(series).collect(),
             marks: Vec::new(),
+            moment: None,
             end: end as f64,
             clock: None,
         }

@@ -108,6 +108,8 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Points with labels.
     pub marks: Vec<Annotation>,
+    /// A time that a line from top to bottom marks, and its name.
+    pub moment: Option<(f64, String)>,
     /// The end of the time axis, the same for all plots of a page.
     pub end: f64,
     /// When time 0 was, seconds since 1970; none if that is not known, or if lines began at
@@ -130,6 +132,7 @@ impl Chart {
             style: ChartStyle::Lines,
             series,
             marks: Vec::new(),
+            moment: None,
             end,
             clock: None,
         }
@@ -231,6 +234,7 @@ pub(super) mod tests {
             style,
             series,
             marks: Vec::new(),
+            moment: None,
             end: 10.0,
             clock: None,
         }

@@ -88,6 +88,9 @@ impl Plot for Chart {
             let (middle, height) = ((layout.left + layout.right) / 2.0, (layout.top + layout.bottom) / 2.0);
             text(&mut out, "tick mid", middle, height, "no samples");
         }
+        if let Some((at, label)) = &self.moment {
+            draw_moment(&mut out, &layout, layout.x(&x, *at), label);
+        }
         for mark in &self.marks {
             draw_mark(&mut out, &layout, (layout.x(&x, mark.at), layout.y(&y, mark.value)), &mark.label);
         }
@@ -197,6 +200,15 @@ fn draw_stack(out: &mut String, chart: &Chart, layout: &Layout, x: &Axis, y: &Ax
 
 fn area(look: &str) -> String {
     look.replacen("line", "area", 1)
+}
+
+/// Draws a line from top to bottom, with its name beside it.
+fn draw_moment(out: &mut String, layout: &Layout, x: f64, label: &str) {
+    let Layout { top, bottom, right, .. } = *layout;
+    let _ = write!(out, "<path class=\"moment\" d=\"M{x:.1},{top:.1}V{bottom:.1}\"/>");
+    let (class, at) =
+        if x + width(label) + 4.0 > right { ("label end", x - 4.0) } else { ("label", x + 4.0) };
+    text(out, class, at, top + 11.0, label);
 }
 
 fn draw_mark(out: &mut String, layout: &Layout, (x, y): (f64, f64), label: &str) {

@@ -208,6 +208,12 @@ impl Page {
         let _ = writeln!(self.body, "<pre>{}</pre>", escape(command));
     }
 
+    /// Adds a text that is shown when its title is clicked.
+    pub fn folded(&mut self, title: &str, text: &str) {
+        let (title, text) = (escape(title), escape(text));
+        let _ = writeln!(self.body, "<details><summary>{title}</summary><pre>{text}</pre></details>");
+    }
+
     /// Adds links to other files of the report.
     pub fn files(&mut self, text: &str, names: &[String]) {
         let links: Vec<String> = names

@@ -34,11 +34,9 @@ pub(super) fn chosen(inputs: &[Input], names: &[String]) -> Result<Vec<Drawn>, S
         let (figure, kind, unit) = known.ok_or_else(|| absence(name, inputs))?;
         let note = if kind == ColumnKind::Counter { "Growth a second." } else { "" }.to_owned();
         let (id, measure) = (Cow::Owned(id_of(&figure)), measure_of(kind, &unit));
-        let style = ChartStyle::Lines;
-        Ok(Drawn {
-            chart: Chart { id, title: figure, note, measure, style, series, marks: Vec::new(), end, clock },
-            sums,
-        })
+        let (title, style, marks) = (figure, ChartStyle::Lines, Vec::new());
+        let chart = Chart { id, title, note, measure, style, series, marks, moment: None, end, clock };
+        Ok(Drawn { chart, sums })
     };
     names.iter().map(drawn).collect()
 }
@@ -97,6 +95,7 @@ pub(super) fn single(plots: &[Drawn], several_inputs: bool) -> Drawn {
         style: ChartStyle::Lines,
         series,
         marks: Vec::new(),
+        moment: None,
         end,
         clock: plots.first().and_then(|drawn| drawn.chart.clock),
     };

@@ -449,8 +449,8 @@ fn chart(
     (end, clock): (f64, Option<f64>),
 ) -> Chart {
     let note = view.note.to_owned();
-    Chart { id, title, note, measure: view.measure, style, series, marks: Vec::new(), end, clock }
-        .without_far_limits()
+    let (measure, marks) = (view.measure, Vec::new());
+    Chart { id, title, note, measure, style, series, marks, moment: None, end, clock }.without_far_limits()
 }
 
 /// Returns when time 0 of an input was, if that is known.

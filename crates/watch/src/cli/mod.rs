@@ -2,6 +2,7 @@
 
 mod advise;
 mod age;
+mod background;
 mod collect;
 mod explain;
 mod plot;

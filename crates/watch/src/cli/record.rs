@@ -1,15 +1,14 @@
 //! `millpond record TARGET --dir DIR`: a flight recorder for a server.
 
+use super::background;
 use crate::record::{self, Limits};
 use client::LoginFlags;
-use output::failure::{Failure, Outcome};
+use output::failure::Outcome;
 use output::print;
 use output::stop;
 use output::units::{parse_days, parse_size};
-use std::fs::File;
-use std::os::unix::process::CommandExt;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const NOTES: &str = "\
@@ -51,22 +50,16 @@ impl Record {
         record::run(&self.target, &self.login, &self.dir, limits)
     }
 
-    /// Starts this command again, in a group of its own and without a terminal.
     fn in_background(&self) -> Outcome {
-        let cannot = |e: std::io::Error| Failure::failed(format!("cannot start the recorder: {e}"));
         // What is wrong is said here, not in a file.
         record::try_place(&self.dir, &self.target)?;
-        let path = self.dir.join("record.log");
-        let log = File::options().create(true).append(true).open(&path);
-        let log = log.map_err(|e| Failure::misuse(format!("cannot write {}: {e}", path.display())))?;
-        let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
-        command.arg("record").arg(&self.target).arg("--dir").arg(&self.dir);
-        command.arg(format!("--size={}", self.size));
-        command.arg(format!("--days={}", self.days.as_secs_f64() / 86_400.0));
-        command.args(self.login.args());
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(cannot)?).stderr(log).process_group(0);
-        let child = command.spawn().map_err(cannot)?;
-        print(&format!("recorder {} writes to {}; kill -INT ends it\n", child.id(), self.dir.display()));
+        let mut args: Vec<OsString> = vec!["record".into(), (&self.target).into()];
+        args.extend(["--dir".into(), (&self.dir).into()]);
+        args.push(format!("--size={}", self.size).into());
+        args.push(format!("--days={}", self.days.as_secs_f64() / 86_400.0).into());
+        args.extend(self.login.args().into_iter().map(OsString::from));
+        let number = background::start(&args, &self.dir.join("record.log"))?;
+        print(&format!("recorder {number} writes to {}; kill -INT ends it\n", self.dir.display()));
         Ok(())
     }
 }

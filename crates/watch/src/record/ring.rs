@@ -5,30 +5,20 @@
 
 use super::directory::{MARK, segments};
 use super::segments::{Limits, Segment, is_another, too_many};
+use crate::claimed::{self, Claimed, Kind};
 use crate::collect::{CONFIGURATION, Head, Sink, Writer, configuration};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use output::failure::{Failure, Outcome};
 use output::samples::Values;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The first line of the mark.
-const FORMAT: &str = "millpond recording 1";
-
-/// A directory that this process may write a recording to.
-pub(super) struct Place {
-    dir: PathBuf,
-    /// Locked as long as it is open.
-    _mark: File,
-}
+const KIND: Kind = Kind { command: "record", what: "recording", mark: MARK, format: "millpond recording 1" };
 
 /// A recording that is written.
 pub(super) struct Ring {
-    place: Place,
+    place: Claimed,
     head: Head,
     limits: Limits,
     /// The segment that is written, and its first second.
@@ -36,44 +26,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Takes a directory for the recording of a target. One that holds anything else, the recording
-    /// of another target, or one that another process writes, is refused.
-    pub(super) fn claim(dir: &Path, target: &str) -> Outcome<Place> {
-        let name = dir.display();
-        let cannot = |e: std::io::Error| Failure::misuse(format!("cannot record to {name}: {e}"));
-        fs::create_dir_all(dir).map_err(cannot)?;
-        let path = dir.join(MARK);
-        let empty = fs::read_dir(dir).map_err(cannot)?.next().is_none();
-        let mut options = File::options();
-        let mut mark = match options.read(true).write(true).create(empty).open(&path) {
-            Ok(mark) => mark,
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let why =
-                    format!("{name} is not empty and holds no recording; --dir names another directory");
-                return Err(Failure::misuse(why));
-            }
-            Err(e) => return Err(cannot(e)),
-        };
-        // Where a file system has no locks, there is no protection.
-        if flock(&mark, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return Err(Failure::misuse(format!("another `millpond record` writes to {name} now")));
-        }
-        let mut found = String::new();
-        mark.read_to_string(&mut found).map_err(cannot)?;
-        let own = format!("{FORMAT}\n{target}\n");
-        if found.is_empty() {
-            mark.rewind().and_then(|()| mark.write_all(own.as_bytes())).map_err(cannot)?;
-        } else if found != own {
-            let other = found.lines().nth(1).unwrap_or("another format");
-            return Err(Failure::misuse(format!(
-                "{name} holds the recording of {other}; --dir names another directory"
-            )));
-        }
-        Ok(Place { dir: dir.to_owned(), _mark: mark })
+    /// Takes a directory for the recording of a target.
+    pub(super) fn claim(dir: &Path, target: &str) -> Outcome<Claimed> {
+        claimed::claim(dir, target, KIND)
     }
 
     /// Begins to write. What a killed recorder has left open is completed first.
-    pub(super) fn begin(place: Place, head: Head, limits: Limits) -> Outcome<Ring> {
+    pub(super) fn begin(place: Claimed, head: Head, limits: Limits) -> Outcome<Ring> {
         let ring = Ring { place, head, limits, current: None };
         for segment in segments(&ring.place.dir)?.into_iter().filter(|segment| !segment.complete) {
             ring.complete(segment.from)?;

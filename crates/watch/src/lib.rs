@@ -22,11 +22,12 @@ mod report;
 mod scratch;
 mod serve;
 mod sources;
+mod stalk;
 mod top;
 mod trace_fsync;
 mod wrap;
 
-pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Redo, Serve, Top, TraceFsync};
+pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Redo, Serve, Stalk, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
 pub use sources::{About, Sample, Source, is_of_host, of_access};

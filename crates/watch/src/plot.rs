@@ -36,6 +36,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// Returns when the first sample was taken, seconds since 1970.
+    pub(crate) fn began(&self) -> f64 {
+        self.began
+    }
+
     /// Makes an input of samples that belong to no directory.
     pub(crate) fn of_samples(samples: Samples) -> Input {
         Input { samples, ..empty(Path::new(""), String::new(), String::new()) }

@@ -65,6 +65,9 @@ enum Command {
     /// Record a server, a sample a second, and keep the last days
     #[cfg(feature = "watch")]
     Record(watch::Record),
+    /// Watch a server or a database, and keep the minutes around each stall
+    #[cfg(feature = "watch")]
+    Stalk(watch::Stalk),
     /// Repeat experiments of published articles, on InnoDB and on Millpond
     #[cfg(feature = "watch")]
     Reproduce(reproduce::Reproduce),
@@ -170,6 +173,8 @@ impl Command {
             Command::Collect(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Record(command) => command.run(),
+            #[cfg(feature = "watch")]
+            Command::Stalk(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Plot(command) => command.run(),
             // It has an exit status of its own: see above.

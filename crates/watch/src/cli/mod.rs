@@ -9,6 +9,7 @@ mod plot;
 mod record;
 mod redo;
 mod serve;
+mod stalk;
 mod top;
 mod trace_fsync;
 
@@ -20,5 +21,6 @@ pub use plot::Plot;
 pub use record::Record;
 pub use redo::Redo;
 pub use serve::Serve;
+pub use stalk::Stalk;
 pub use top::Top;
 pub use trace_fsync::TraceFsync;

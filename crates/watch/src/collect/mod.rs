@@ -25,7 +25,7 @@ use output::failure::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 
 /// Where each figure comes from.
-const FIGURES: &str = "figures.txt";
+pub(crate) const FIGURES: &str = "figures.txt";
 /// The settings of the target.
 pub(crate) const CONFIGURATION: &str = "configuration.txt";
 

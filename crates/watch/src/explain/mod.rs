@@ -11,6 +11,8 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use nearest::nearest;
+
 use entry::Entry;
 use output::failure::Failure;
 use std::fmt::Write;
@@ -70,7 +72,7 @@ fn entries() -> Vec<Entry> {
 
 fn unknown(name: &str, wanted: &str) -> String {
     let known = entries().into_iter().flat_map(|entry| entry.names).chain(figures::names());
-    let near = nearest::nearest(wanted, known, PROPOSALS);
+    let near = nearest(wanted, known, PROPOSALS);
     match near.split_last() {
         None => format!("nothing is known of {name:?}: `millpond explain --list` shows all names"),
         Some((only, [])) => format!("nothing is known of {name:?}; did you mean {only}?"),

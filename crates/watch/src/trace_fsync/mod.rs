@@ -7,8 +7,10 @@
 //! of files is read ([`server`]).
 //!
 //! [`mod@line`] reads the kernel's events, [`pairing`] makes syncs of them, [`result`] adds them
-//! up, [`purpose`] says what a file is for, [`histogram`] and [`show`] print.
+//! up, [`purpose`] says what a file is for, [`histogram`] and [`show`] print. [`beside`] traces for
+//! commands that do other work meanwhile.
 
+pub(crate) mod beside;
 mod histogram;
 mod line;
 mod own;

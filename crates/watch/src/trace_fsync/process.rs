@@ -91,6 +91,12 @@ pub(crate) fn working_in(dir: &Path) -> Vec<Process> {
     all().into_iter().filter(works).collect()
 }
 
+/// Returns the process that has a database of Millpond open.
+pub(crate) fn holding(dir: &Path) -> Option<Process> {
+    let dir = dir.canonicalize().ok()?;
+    all().into_iter().find(|process| process.ponds().contains(&dir))
+}
+
 /// Returns whether the text of a file of /proc/PID/fdinfo is of a file that was opened with
 /// `O_DSYNC` or `O_SYNC`.
 fn is_synchronous(text: &str) -> bool {

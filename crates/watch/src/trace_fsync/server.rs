@@ -61,6 +61,13 @@ pub(crate) fn trace(request: &Request, login: &LoginFlags) -> Outcome<Trace> {
     Ok(trace)
 }
 
+/// Returns the process of a server, if it runs here and is visible.
+pub(crate) fn process_of(access: &Access) -> Option<Process> {
+    let facts = access.try_connect().ok()?.rows(FACTS).ok()?;
+    let [pid_file, datadir, _] = facts.into_iter().next()?.try_into().ok()?;
+    local(Path::new(&datadir?), &pid_file?)
+}
+
 /// Returns the process of a server whose data directory is here: it is the process of its pid file,
 /// and works in its data directory.
 fn local(datadir: &Path, pid_file: &str) -> Option<Process> {

@@ -3,8 +3,8 @@
 //! that ends and comes back, Ctrl-C. [`figures`] compares with second sources, [`caching_sha2`] is
 //! half a server of MySQL. [`hindered`] gets in the way of collections, [`cost`] measures what one
 //! costs. [`workloads`] runs loads, [`advised`] asks for advice, [`redo`] reads logs, [`recorded`]
-//! looks back, [`reproduced`] repeats experiments of articles. [`place`] is what all cases have,
-//! [`runs`] how they run the program.
+//! looks back, [`stalked`] waits for a stall, [`reproduced`] repeats experiments of articles.
+//! [`place`] is what all cases have, [`runs`] how they run the program.
 
 mod advised;
 mod caching_sha2;
@@ -18,6 +18,7 @@ mod redo;
 mod reproduced;
 mod runs;
 mod served;
+mod stalked;
 mod workloads;
 
 use super::packages::{FOR_TESTS, install, unpack};
@@ -34,7 +35,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 32] = [
+const CASES: [(&str, Case); 33] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -63,6 +64,7 @@ const CASES: [(&str, Case); 32] = [
     ("a load that is kept is used again, and no other schema is touched", workloads::schemas_of_runs),
     ("engines are compared in turns", workloads::comparisons),
     ("a recorder goes on after a kill, and the past is read back", recorded::past),
+    ("a stall is kept, with who blocks whom", stalked::read_lock),
     ("a sweep measures each point and puts the settings back", workloads::sweeps),
     ("what hinders a run over SQL is one sentence", workloads::refusals),
     ("experiments of articles run on servers of their own", reproduced::articles),

@@ -171,7 +171,34 @@ impl Archive {
         wanted: &dyn Fn(&str, &str) -> bool,
         name: &str,
     ) -> Outcome<Archive> {
-        parse(lines, wanted, name)
+        match Archive::parse_whole_lines(lines, wanted, name)? {
+            (archive, None) => Ok(archive),
+            (_, Some(damage)) => Err(damage),
+        }
+    }
+
+    /// Reads the lines of a file until the first that is damaged; the second is what is wrong with
+    /// it. Fails if that is the head.
+    pub(crate) fn parse_whole_lines(
+        mut lines: impl Iterator<Item = Outcome<Vec<u8>>>,
+        wanted: &dyn Fn(&str, &str) -> bool,
+        name: &str,
+    ) -> Outcome<(Archive, Option<Failure>)> {
+        let first = lines.next().transpose()?.unwrap_or_default();
+        let head: Head = serde_json::from_slice(&first)
+            .ok()
+            .filter(|head: &Head| head.format == FORMAT)
+            .ok_or_else(|| Failure::misuse(format!("{name} is no collection that this version can read")))?;
+        let mut archive = Archive {
+            target: head.target,
+            version: head.version,
+            absent: head.absent,
+            samples: Samples::new(),
+            late: Vec::new(),
+            events: Vec::new(),
+        };
+        let damage = parse(&mut archive, lines, wanted, name).err();
+        Ok((archive, damage))
     }
 
     /// Says in a line what the collection holds.
@@ -194,28 +221,29 @@ impl Archive {
     }
 }
 
+/// Reads the lines after the head into an archive. What comes before an error is in it.
 fn parse(
-    mut lines: impl Iterator<Item = Outcome<Vec<u8>>>,
+    archive: &mut Archive,
+    lines: impl Iterator<Item = Outcome<Vec<u8>>>,
     wanted: &dyn Fn(&str, &str) -> bool,
     name: &str,
-) -> Outcome<Archive> {
-    let first = lines.next().transpose()?.unwrap_or_default();
-    let head: Head = serde_json::from_slice(&first)
-        .ok()
-        .filter(|head: &Head| head.format == FORMAT)
-        .ok_or_else(|| Failure::misuse(format!("{name} is no collection that this version can read")))?;
-    let mut archive = Archive {
-        target: head.target,
-        version: head.version,
-        absent: head.absent,
-        samples: Samples::new(),
-        late: Vec::new(),
-        events: Vec::new(),
-    };
-    let mut columns: Vec<(String, String, ColumnKind, Option<f64>)> = Vec::new();
-    let mut broken = None;
+) -> Outcome {
     // Of the events and of the samples, in the order of the file.
     let mut times: Vec<(bool, f64)> = Vec::new();
+    let outcome = parse_lines(archive, &mut times, lines, wanted, name);
+    put_in_order(archive, &times);
+    outcome
+}
+
+fn parse_lines(
+    archive: &mut Archive,
+    times: &mut Vec<(bool, f64)>,
+    lines: impl Iterator<Item = Outcome<Vec<u8>>>,
+    wanted: &dyn Fn(&str, &str) -> bool,
+    name: &str,
+) -> Outcome {
+    let mut columns: Vec<(String, String, ColumnKind, Option<f64>)> = Vec::new();
+    let mut broken = None;
     for (number, line) in lines.enumerate() {
         let line = line?;
         if let Some(at) = broken {
@@ -254,8 +282,7 @@ fn parse(
             }),
         );
     }
-    put_in_order(&mut archive, &times);
-    Ok(archive)
+    Ok(())
 }
 
 /// Puts events and samples in order, where the clock was set back.

@@ -12,10 +12,10 @@ mod segments;
 mod tests;
 
 pub(crate) use directory::MARK;
-pub(crate) use reader::{last_hour, read};
+pub(crate) use reader::last_hour;
 pub(crate) use segments::Limits;
 
-use crate::collect::{Collector, Head, RealClock, pause};
+use crate::collect::{Archive, Collector, Head, RealClock, pause};
 use crate::sources::{self, Source};
 use client::LoginFlags;
 use output::failure::{Failure, Outcome};
@@ -40,6 +40,21 @@ pub(crate) fn run(target: &str, login: &LoginFlags, dir: &Path, limits: Limits) 
     ring.end()?;
     // Ctrl-C before the first second was over is no failure of a recorder.
     if stop::asked() && samples == 0 { Ok(()) } else { outcome }
+}
+
+/// Reads samples and events from `from` until `until`, seconds since 1970; of the columns only
+/// those that are wanted. What of that time cannot be read is said on the standard error stream.
+pub(crate) fn read(
+    dir: &Path,
+    from: f64,
+    until: f64,
+    wanted: &dyn Fn(&str, &str) -> bool,
+) -> Outcome<Archive> {
+    let part = reader::read(dir, from, until, wanted)?;
+    for missing in &part.missing {
+        eprintln!("millpond: {missing}");
+    }
+    Ok(part.archive)
 }
 
 /// Fails if a directory cannot be that of a recording.

@@ -66,7 +66,13 @@ impl Window {
         self.until_us.map_or(f64::INFINITY, |us| us as f64 / 1e6)
     }
 
-    fn is_all(self) -> bool {
+    /// Whether it has a moment, seconds since 1970.
+    pub(crate) fn contains(self, seconds: f64) -> bool {
+        (self.from()..=self.until()).contains(&seconds)
+    }
+
+    /// Whether nothing says which part.
+    pub(crate) fn is_all(self) -> bool {
         self.from_us.is_none() && self.until_us.is_none()
     }
 }

@@ -1,11 +1,12 @@
-//! Looking at a target: a server is sampled once a second; of a collection and of a flight recorder
-//! the samples are there already.
+//! Looking at a target: a server is sampled once a second; of a recording, a collection and a
+//! flight recorder the samples are there already.
 
 use super::place;
 use super::seen::{Seen, is_wanted};
 use super::settings::Settings;
 use crate::collect::{STATS, next_second};
-use crate::plot;
+use crate::plot::{self, Window};
+use crate::record::{self, MARK};
 use crate::sources::{self, About, Source};
 use client::{LoginFlags, Target};
 use output::failure::{Failure, Outcome};
@@ -20,13 +21,28 @@ const WATCH: Duration = Duration::from_secs(30);
 /// How often a wait looks at Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Looks at a target: a server for as long as `watch` says, of a directory the last `watch` of what
-/// it holds, or all.
-pub(super) fn look(target: &str, login: &LoginFlags, watch: Option<Duration>) -> Outcome<Seen> {
+/// Which time is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Time {
+    /// How long a server is watched; of a directory, only the last part.
+    pub(crate) watch: Option<Duration>,
+    /// A part of the past, of a directory.
+    pub(crate) past: Window,
+}
+
+/// Looks at a target: a server for as long as `time` says, of a directory the part of what it holds
+/// that `time` says, or all; of a recording the last hour.
+pub(super) fn look(target: &str, login: &LoginFlags, time: Time) -> Outcome<Seen> {
     let seen = match Target::parse(target).map_err(Failure::misuse)? {
-        Target::Server(_) => watched(target, login, watch.unwrap_or(WATCH))?,
-        Target::Directory(dir) if dir.join(STATS).exists() => collection(&dir, watch)?,
-        Target::Directory(dir) => database(&dir, watch)?,
+        Target::Server(_) if time.past.is_all() => watched(target, login, time.watch.unwrap_or(WATCH))?,
+        Target::Server(_) => {
+            let why = "a server says nothing of the past: --from and --until are for the directory of `record` \
+                       or `collect`";
+            return Err(Failure::misuse(why));
+        }
+        Target::Directory(dir) if dir.join(MARK).exists() => recorded(&dir, time)?,
+        Target::Directory(dir) if dir.join(STATS).exists() => collection(&dir, time)?,
+        Target::Directory(dir) => database(&dir, time)?,
     };
     if seen.samples.seconds.len() < 2 {
         return Err(Failure::failed(format!("{target}: there must be two samples to say something")));
@@ -50,7 +66,7 @@ fn watched(target: &str, login: &LoginFlags, watch: Duration) -> Outcome<Seen> {
 fn sampled(source: &mut dyn Source, watch: Duration) -> Outcome<Samples> {
     let mut samples = Samples::new();
     let began_us = sources::now_us();
-    let watch_us = u64::try_from(watch.as_micros()).unwrap_or(u64::MAX);
+    let watch_us = micros(watch);
     let shown = std::io::stderr().is_terminal();
     loop {
         let sample = source.sample().map_err(|trouble| Failure::failed(trouble.to_string()))?;
@@ -71,6 +87,10 @@ fn sampled(source: &mut dyn Source, watch: Duration) -> Outcome<Samples> {
     Ok(samples)
 }
 
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+}
+
 fn wait(until_us: u64) {
     while !stop::asked() {
         let now_us = sources::now_us();
@@ -85,28 +105,41 @@ fn wanted(values: Values) -> Values {
     values.into_iter().filter(|value| is_wanted(&value.0)).collect()
 }
 
+/// Reads what `record` wrote: the last hour, if nothing says which time.
+fn recorded(dir: &Path, time: Time) -> Outcome<Seen> {
+    let Time { watch, mut past } = time;
+    if let (Some(watch), None) = (watch, past.from_us) {
+        // The end of the recording is not before the begin of its newest segment.
+        let end_us = past.until_us.map_or_else(|| record::newest(dir).map(|at| (at * 1e6) as u64), Ok)?;
+        past.from_us = Some(end_us.saturating_sub(micros(watch)));
+    }
+    collection(dir, Time { watch, past })
+}
+
 /// Reads what `collect` wrote.
-fn collection(dir: &Path, watch: Option<Duration>) -> Outcome<Seen> {
-    let input = plot::load(dir, 0.0, &|name, _| is_wanted(name))?;
+fn collection(dir: &Path, time: Time) -> Outcome<Seen> {
+    let input = plot::load_part(dir, time.past, 0.0, &|name, _| is_wanted(name))?;
     let plot::Input { target, version, samples, settings, absent, .. } = input;
-    let samples = last_part(samples, watch);
+    let samples = last_part(samples, time.watch);
     Ok(Seen { target, version, samples, settings, absent, place: None })
 }
 
 /// Reads the flight recorder of a database, which another process may have open: what it has
 /// recorded since the last opening.
-fn database(dir: &Path, watch: Option<Duration>) -> Outcome<Seen> {
+fn database(dir: &Path, time: Time) -> Outcome<Seen> {
     let recording = sources::recording(dir)?;
-    let last = recording.samples().last().map(|sample| sample.session);
+    let inside = |unix_us: u64| time.past.contains(unix_us as f64 / 1e6);
+    let of_time = || recording.samples().filter(|sample| inside(sample.unix_us));
+    let last = of_time().last().map(|sample| sample.session);
     let mut samples = Samples::new();
-    for sample in recording.samples().filter(|sample| Some(sample.session) == last) {
+    for sample in of_time().filter(|sample| Some(sample.session) == last) {
         samples.push(sample.unix_us as f64 / 1e6, wanted(sources::all_of_millpond(&sample.metrics)));
     }
     output::samples::in_order(&mut samples.seconds);
     Ok(Seen {
         target: dir.display().to_string(),
         version: "Millpond".to_owned(),
-        samples: last_part(samples, watch),
+        samples: last_part(samples, time.watch),
         settings: std::collections::BTreeMap::new(),
         absent: sources::absent_in_millpond(),
         place: None,

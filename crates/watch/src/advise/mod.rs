@@ -19,11 +19,12 @@ mod show;
 mod tests;
 mod words;
 
+pub(crate) use look::Time;
+
 use advice::Urgency;
 use client::LoginFlags;
 use output::failure::Outcome;
 use seen::Seen;
-use std::time::Duration;
 
 /// What `advise` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +38,8 @@ pub(crate) struct Said {
 }
 
 /// Looks at a target and says what to change.
-pub(crate) fn run(target: &str, login: &LoginFlags, watch: Option<Duration>) -> Outcome<Said> {
-    Ok(say(&look::look(target, login, watch)?))
+pub(crate) fn run(target: &str, login: &LoginFlags, time: Time) -> Outcome<Said> {
+    Ok(say(&look::look(target, login, time)?))
 }
 
 /// Says what to change of what was seen.

@@ -1,6 +1,8 @@
 //! `millpond advise TARGET`: what to change at a server or a database, with figures.
 
-use crate::advise;
+use super::plot::parse_past;
+use crate::advise::{self, Time};
+use crate::plot::Window;
 use client::LoginFlags;
 use output::existing::check_writable;
 use output::failure::Outcome;
@@ -16,7 +18,7 @@ const URGENT: u8 = 3;
 /// Say what to change, with the figures that show it; the exit status is 3 if something is urgent
 #[derive(Debug, clap::Args)]
 pub struct Advise {
-    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a directory of
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a directory of `record` or
     /// `collect`, or a database directory
     #[arg(value_name = "TARGET")]
     target: String,
@@ -24,6 +26,13 @@ pub struct Advise {
     /// of what was recorded
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     watch: Option<Duration>,
+    /// Of a directory, only from this time on, in UTC: 14:03, -10m, 2026-11-24T14:03 [default: all;
+    /// of a recording the last hour]
+    #[arg(long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true)]
+    from: Option<u64>,
+    /// Only until this time
+    #[arg(long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true)]
+    until: Option<u64>,
     /// Also write the advice to a file, as a list of objects
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -37,7 +46,8 @@ impl Advise {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
-        let said = advise::run(&self.target, &self.login, self.watch)?;
+        let past = Window { from_us: self.from, until_us: self.until };
+        let said = advise::run(&self.target, &self.login, Time { watch: self.watch, past })?;
         if let Some(file) = &self.json {
             write_json(file, &said.json)?;
         }

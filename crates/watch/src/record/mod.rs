@@ -12,7 +12,7 @@ mod segments;
 mod tests;
 
 pub(crate) use directory::MARK;
-pub(crate) use reader::last_hour;
+pub(crate) use reader::{last_hour, newest};
 pub(crate) use segments::Limits;
 
 use crate::collect::{Archive, Collector, Head, RealClock, pause};

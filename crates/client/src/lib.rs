@@ -3,7 +3,8 @@
 //!
 //! `target` reads what a user names, `login` finds user and password, also in an `option_file`.
 //! [`Access`] is both together, and makes a [`Connection`], whose `session` has settings of its
-//! own, or a [`Worker`], which works as an application does. `trouble` is why there is no answer,
+//! own, or a [`Worker`], which works as an application does. [`Settings`] are changed for a time, and
+//! put back. `trouble` is why there is no answer,
 //! `version` which server answers.
 
 mod access;
@@ -14,6 +15,7 @@ mod option_file;
 #[path = "../../output/src/scratch.rs"]
 mod scratch;
 mod session;
+mod settings;
 mod target;
 mod trouble;
 mod version;
@@ -22,6 +24,7 @@ mod worker;
 pub use access::Access;
 pub use connection::{Connection, Row};
 pub use login::LoginFlags;
+pub use settings::{SETTINGS_NEED, Settings, UNDO, set_to};
 pub use target::{Address, Target};
 pub use trouble::Trouble;
 pub use version::{Maker, Version};

@@ -2,8 +2,8 @@
 
 use crate::own_command::{read, run};
 use crate::report::of_this_machine;
-use crate::sweep::{Axis, Found, Point, Settings, Sweep, order, points};
-use client::{Access, LoginFlags};
+use crate::sweep::{Axis, Found, Point, Sweep, order, points};
+use client::{Access, LoginFlags, Settings, set_to};
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
 use output::report::page::Page;
@@ -121,7 +121,8 @@ impl SweepSettings {
                 let shown: Vec<String> =
                     point.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 if let Some(settings) = settings.as_deref_mut() {
-                    settings.set(point)?;
+                    let set = |(name, value): &(String, String)| set_to(name, value);
+                    settings.set(&point.iter().map(set).collect::<Vec<_>>())?;
                 }
                 eprintln!("{}, round {}", shown.join(" "), round + 1);
                 let new = json.with_extension("new");

@@ -1,7 +1,7 @@
 //! Metrics of a server that are counted only as long as somebody watches.
 
 use super::of_access;
-use client::Access;
+use client::{Access, SETTINGS_NEED};
 use output::failure::{Failure, Outcome};
 
 /// The metrics that were switched on. Dropping it switches them off again.
@@ -26,9 +26,7 @@ impl MetricsOn {
         for name in off {
             let statement = format!("SET GLOBAL innodb_monitor_enable = '{name}'");
             connection.rows(&statement).map_err(|trouble| {
-                let grant = "it needs the privilege to change settings: SUPER, in MySQL from 8.0 on \
-                             SYSTEM_VARIABLES_ADMIN";
-                Failure::failed(format!("{statement} fails: {trouble}; {grant}"))
+                Failure::failed(format!("{statement} fails: {trouble}; {SETTINGS_NEED}"))
             })?;
             on.names.push(name);
         }

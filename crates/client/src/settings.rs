@@ -1,31 +1,42 @@
-//! The settings of a server during a sweep: they are put back at the end, and a file says how, in
-//! case that this program is killed.
+//! Settings of a server that are changed for a time and put back. A file says how to put them back,
+//! in case that this program is killed: it is there, and durable, before the first change.
 
-use super::grid::Point;
-use client::{Access, Row, Trouble, Worker};
+use crate::access::Access;
+use crate::connection::Row;
+use crate::trouble::Trouble;
+use crate::worker::Worker;
 use output::failure::{Failure, Outcome};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The file that puts all settings back: statements, one a line.
-const UNDO: &str = "undo.sql";
+/// The name of the file that puts all settings back: statements, one a line.
+pub const UNDO: &str = "undo.sql";
 
-/// The settings that a sweep changes.
-pub(crate) struct Settings {
+/// What a user lacks who may not change settings.
+pub const SETTINGS_NEED: &str =
+    "it needs the privilege to change settings: SUPER, in MySQL from 8.0 on SYSTEM_VARIABLES_ADMIN";
+
+/// Access denied for want of a privilege.
+const NO_PRIVILEGE: [u16; 2] = [1227, 1142];
+
+/// Settings of a server that are changed for a time.
+#[derive(Debug)]
+pub struct Settings {
     access: Access,
     undo: PathBuf,
-    /// Every setting of the server before the sweep.
+    /// Every setting of the server before.
     before: BTreeMap<String, String>,
     /// What has to be put back, in the order of the statements.
     changed: Vec<String>,
 }
 
 impl Settings {
-    /// Reads the values that the settings have, and writes how to put them back. If a sweep in this
-    /// directory was killed, its file is used first, so its last point is not taken for the
-    /// server's own values.
-    pub(crate) fn remember(access: &Access, dir: &Path, names: &[&str]) -> Outcome<Settings> {
+    /// Reads the values that the settings have, and writes how to put them back, in the order of
+    /// the names. If an earlier process that used this directory was killed, its file is used
+    /// first, so the values that it set are not taken for the server's own.
+    pub fn remember(access: &Access, dir: &Path, names: &[&str]) -> Outcome<Settings> {
         let (undo, before) = (dir.join(UNDO), BTreeMap::new());
         let mut settings = Settings { access: access.clone(), undo, before, changed: Vec::new() };
         settings.put_back()?;
@@ -38,22 +49,21 @@ impl Settings {
             };
             // The value that it has: a setting that cannot be changed says so before any load.
             let statement = set_to(&name, value);
-            worker.run(&statement).map_err(|trouble| Failure::misuse(format!("{statement}: {trouble}")))?;
+            worker.run(&statement).map_err(|trouble| refused(&statement, &trouble))?;
             settings.changed.push(name);
         }
         settings.write()?;
         Ok(settings)
     }
 
-    /// Sets a point. An error names a value that the server does not take as it is.
-    pub(crate) fn set(&mut self, point: &Point) -> Outcome {
+    /// Runs statements that change the settings. An error names a value that the server does not
+    /// take as it is.
+    pub fn set(&mut self, statements: &[String]) -> Outcome {
         let mut worker = self.worker()?;
-        for (name, value) in point {
-            let statement = set_to(name, value);
-            let failed = |trouble: Trouble| Failure::misuse(format!("{statement}: {trouble}"));
-            worker.run(&statement).map_err(failed)?;
+        for statement in statements {
+            worker.run(statement).map_err(|trouble| refused(statement, &trouble))?;
             // A value out of range is only a warning in most modes: the server takes another one.
-            let warnings = worker.rows("SHOW WARNINGS").map_err(failed)?;
+            let warnings = worker.rows("SHOW WARNINGS").map_err(|trouble| refused(statement, &trouble))?;
             self.note_others(&mut worker)?;
             if let Some(why) = warnings.first().and_then(|row| row.get(2)?.clone()) {
                 return Err(Failure::misuse(format!("{statement}: {why}")));
@@ -78,16 +88,29 @@ impl Settings {
         self.write()
     }
 
-    /// Writes the statements that put everything back.
-    fn write(&self) -> Outcome {
-        let statement = |name: &String| Some(format!("{};\n", set_to(name, self.before.get(name)?)));
-        let text: String = self.changed.iter().filter_map(statement).collect();
-        fs::write(&self.undo, text)
-            .map_err(|e| Failure::failed(format!("cannot write {}: {e}", self.undo.display())))
+    /// Returns the statements that put everything back.
+    pub fn undo(&self) -> Vec<String> {
+        let statement = |name: &String| Some(set_to(name, self.before.get(name)?));
+        self.changed.iter().filter_map(statement).collect()
     }
 
-    /// Puts the old values back, if a file says what they were.
-    pub(crate) fn put_back(&self) -> Outcome {
+    /// Writes them. After a power cut the file is the old one or the new one.
+    fn write(&self) -> Outcome {
+        let text: String = self.undo().iter().map(|statement| format!("{statement};\n")).collect();
+        let new = self.undo.with_extension("new");
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.undo)?;
+            let dir = self.undo.parent().filter(|dir| !dir.as_os_str().is_empty());
+            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        write().map_err(|e| Failure::failed(format!("cannot write {}: {e}", self.undo.display())))
+    }
+
+    /// Gives the settings the old values, if a file says what they were. The file stays.
+    pub fn restore(&self) -> Outcome {
         let Ok(text) = fs::read_to_string(&self.undo) else { return Ok(()) };
         let mut worker = self.worker()?;
         for statement in text.lines().map(|line| line.trim_end_matches(';')) {
@@ -98,12 +121,33 @@ impl Settings {
                 ))
             })?;
         }
-        fs::remove_file(&self.undo)
-            .map_err(|e| Failure::failed(format!("cannot remove {}: {e}", self.undo.display())))
+        Ok(())
+    }
+
+    /// Puts the old values back, if a file says what they were, and removes the file.
+    pub fn put_back(&self) -> Outcome {
+        self.restore()?;
+        match fs::remove_file(&self.undo) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failure::failed(format!("cannot remove {}: {e}", self.undo.display())))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn worker(&self) -> Outcome<Worker> {
         self.access.work(None).map_err(|trouble| Failure::failed(trouble.to_string()))
+    }
+}
+
+/// Says why a statement failed.
+fn refused(statement: &str, trouble: &Trouble) -> Failure {
+    match trouble {
+        Trouble::Refused { code, why } if NO_PRIVILEGE.contains(code) => {
+            Failure::misuse(format!("{statement} fails: {why}; {SETTINGS_NEED}"))
+        }
+        Trouble::Refused { why, .. } => Failure::misuse(format!("{statement}: {why}")),
+        Trouble::Gone(why) => Failure::failed(format!("{statement}: {why}")),
     }
 }
 
@@ -116,7 +160,8 @@ fn all(worker: &mut Worker) -> Outcome<BTreeMap<String, String>> {
     Ok(rows.iter().filter_map(setting).collect())
 }
 
-fn set_to(name: &str, value: &str) -> String {
+/// Returns the statement that gives a setting a value.
+pub fn set_to(name: &str, value: &str) -> String {
     format!("SET GLOBAL {name} = {}", literal(value))
 }
 

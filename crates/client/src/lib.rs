@@ -3,8 +3,8 @@
 //!
 //! `target` reads what a user names, `login` finds user and password, also in an `option_file`.
 //! [`Access`] is both together, and makes a [`Connection`], whose `session` has settings of its
-//! own, or a [`Worker`], which works as an application does. [`Settings`] are changed for a time, and
-//! put back. `trouble` is why there is no answer,
+//! own, or a [`Worker`], which works as an application does. [`Settings`] are changed for a time,
+//! and put back. `trouble` is why there is no answer,
 //! `version` which server answers.
 
 mod access;

@@ -124,6 +124,19 @@ impl Settings {
         Ok(())
     }
 
+    /// Fails if a setting does not have its old value.
+    pub fn check(&self) -> Outcome {
+        let now = all(&mut self.worker()?)?;
+        match self.changed.iter().find(|name| now.get(*name) != self.before.get(*name)) {
+            None => Ok(()),
+            Some(name) => {
+                let of = |all: &BTreeMap<String, String>| all.get(name).cloned().unwrap_or_default();
+                let (now, before) = (of(&now), of(&self.before));
+                Err(Failure::failed(format!("the server has {name} = {now} instead of {before}")))
+            }
+        }
+    }
+
     /// Puts the old values back, if a file says what they were, and removes the file.
     pub fn put_back(&self) -> Outcome {
         self.restore()?;

@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
-const CASES: [(&str, Case); 33] = [
+const CASES: [(&str, Case); 34] = [
     ("age knows InnoDB's limits", age),
     ("commits are counted, with and without the server's own counter", commits),
     ("levels are what the server's own text says", figures::levels),
@@ -52,6 +52,7 @@ const CASES: [(&str, Case); 33] = [
     ("serve tells of the server", served::metrics),
     ("advise has figures of this server", advised::servers),
     ("redo finds the index that writes the log", redo::by_index),
+    ("what advise tries is kept or put back as its proof says", advised::tried),
     ("collect goes on when the server comes back", restart),
     ("Ctrl-C ends a collection that is whole", interrupted),
     ("settings of the server spoil no figure", hindered::settings),

@@ -7,7 +7,7 @@ use super::settings::Settings;
 use crate::collect::{STATS, next_second};
 use crate::plot::{self, Window};
 use crate::record::{self, MARK};
-use crate::sources::{self, About, Source};
+use crate::sources::{self, About, Sample, Source};
 use client::{LoginFlags, Target};
 use output::failure::{Failure, Outcome};
 use output::samples::{Samples, Values};
@@ -50,48 +50,85 @@ pub(super) fn look(target: &str, login: &LoginFlags, time: Time) -> Outcome<Seen
     Ok(seen)
 }
 
-/// Watches a server.
+/// Watches a server. Ctrl-C ends it early; what was seen counts.
 fn watched(target: &str, login: &LoginFlags, watch: Duration) -> Outcome<Seen> {
     let mut source = sources::open(target, login)?;
     stop::install();
-    let samples = sampled(source.as_mut(), watch)?;
+    let progress = Progress::new("watching", watch);
+    let samples = sample_until(source.as_mut(), &mut |_, samples| {
+        progress.show(samples.end());
+        Ok(samples.end() >= watch.as_secs_f64() || stop::asked())
+    })?;
+    Ok(seen(source.as_ref(), samples))
+}
+
+/// Returns what is known of a server of which there are samples.
+pub(super) fn seen(source: &dyn Source, samples: Samples) -> Seen {
     let About { target, version, configuration, origins, .. } = source.about().clone();
     let absent = origins.into_iter().filter_map(|(name, source)| Some((name.to_owned(), source.err()?)));
     let place = place::find(&Settings::new(configuration.clone()));
     let settings = configuration.into_iter().collect();
-    Ok(Seen { target, version, samples, settings, absent: absent.collect(), place })
+    Seen { target, version, samples, settings, absent: absent.collect(), place }
 }
 
-/// Takes a sample at each whole second. Ctrl-C ends it early; what was seen counts.
-fn sampled(source: &mut dyn Source, watch: Duration) -> Outcome<Samples> {
+/// Takes a sample now and then at each whole second, until `enough` says so, which is asked after
+/// each sample; keeps the figures that are wanted, over the seconds since now. If Ctrl-C is not
+/// among what `enough` looks at, one more sample is taken after it.
+pub(super) fn sample_until(
+    source: &mut dyn Source,
+    enough: &mut dyn FnMut(&Sample, &Samples) -> Outcome<bool>,
+) -> Outcome<Samples> {
     let mut samples = Samples::new();
     let began_us = sources::now_us();
-    let watch_us = micros(watch);
-    let shown = std::io::stderr().is_terminal();
     loop {
         let sample = source.sample().map_err(|trouble| Failure::failed(trouble.to_string()))?;
         let passed_us = sample.unix_us.saturating_sub(began_us);
-        samples.push(passed_us as f64 / 1e6, wanted(sample.values));
-        if shown {
-            let (passed, all) = (passed_us / 1_000_000, watch.as_secs());
-            let _ = write!(std::io::stderr(), "\rwatching: {passed} of {all} s ");
-        }
-        if passed_us >= watch_us || stop::asked() {
-            break;
+        let values = sample.values.iter().filter(|value| is_wanted(&value.0));
+        samples.push_known(
+            passed_us as f64 / 1e6,
+            values.map(|(name, unit, kind, value)| (name.as_str(), *unit, *kind, *value)),
+        );
+        if enough(&sample, &samples)? {
+            return Ok(samples);
         }
         wait(next_second(sources::now_us()));
     }
-    if shown {
-        let _ = write!(std::io::stderr(), "\r{:40}\r", "");
+}
+
+/// Shows on a terminal how far a wait is; the line is gone when it ends.
+pub(super) struct Progress {
+    what: String,
+    all: Duration,
+    shown: bool,
+}
+
+impl Progress {
+    pub(super) fn new(what: &str, all: Duration) -> Progress {
+        Progress { what: what.to_owned(), all, shown: std::io::stderr().is_terminal() }
     }
-    Ok(samples)
+
+    pub(super) fn show(&self, seconds: f64) {
+        if self.shown {
+            let (what, all) = (&self.what, self.all.as_secs());
+            let _ = write!(std::io::stderr(), "\r{what}: {seconds:.0} of {all} s ");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r{:60}\r", "");
+        }
+    }
 }
 
 fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn wait(until_us: u64) {
+/// Waits until a moment, or until Ctrl-C.
+pub(super) fn wait(until_us: u64) {
     while !stop::asked() {
         let now_us = sources::now_us();
         if now_us >= until_us {

@@ -3,7 +3,8 @@
 //! `look` takes samples, or reads them: [`Seen`]. `gather` makes the facts of them (`facts`), where
 //! what is not known stays unknown; `place` adds where the data are. `rules` has a file for each
 //! rule, from the facts to advice (`advice`); `gates` says how a version changes a setting, `words`
-//! how figures are written. `show` prints. All but `look` and `place` is pure. Nothing is changed.
+//! how figures are written. `show` prints. All but `look` and `place` is pure. Nothing is changed,
+//! but by `trial`, which tries what a rule says on the server.
 
 mod advice;
 mod facts;
@@ -17,9 +18,11 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod words;
 
 pub(crate) use look::Time;
+pub(crate) use trial::{Request, run as try_rule};
 
 use advice::Urgency;
 use client::LoginFlags;

@@ -34,16 +34,38 @@ const RULES: [fn(&Facts) -> Option<Advice>; 14] = [
     binlog::decide,
 ];
 
+/// The names of the rules that may propose a change.
+pub(super) const NAMES: [&str; 13] = [
+    "log size",
+    "io capacity",
+    "free pages",
+    "log buffer",
+    "dirty pages",
+    "log place",
+    "doublewrite",
+    "neighbours",
+    "flush method",
+    "binlog",
+    "measure",
+    "millpond log",
+    "millpond pool",
+];
+
 /// No more pieces of advice are given at once: after a few changes it is time to look again.
 const MOST: usize = 5;
 
 /// Returns the advice, the most urgent first. If there is nothing to change, the first one says so.
 pub(super) fn decide(facts: &Facts) -> Vec<Advice> {
-    let mut advice: Vec<Advice> = RULES.iter().filter_map(|rule| rule(facts)).collect();
+    let mut advice = all(facts);
     if advice.iter().all(|advice| advice.urgency == Urgency::None) {
         advice.insert(0, overall::nothing_to_change(facts));
     }
     advice.sort_by_key(|advice| advice.urgency);
     advice.truncate(MOST);
     advice
+}
+
+/// Returns what every rule says, in the order of the rules.
+pub(super) fn all(facts: &Facts) -> Vec<Advice> {
+    RULES.iter().filter_map(|rule| rule(facts)).collect()
 }

@@ -13,6 +13,7 @@ mod claimed;
 mod cli;
 mod collect;
 mod explain;
+mod forecast;
 mod plot;
 mod record;
 mod redo;
@@ -27,7 +28,7 @@ mod top;
 mod trace_fsync;
 mod wrap;
 
-pub use cli::{Advise, Age, Collect, Explain, Plot, Record, Redo, Serve, Stalk, Top, TraceFsync};
+pub use cli::{Advise, Age, Collect, Explain, Forecast, Plot, Record, Redo, Serve, Stalk, Top, TraceFsync};
 pub use plot::{Input, load};
 pub use report::{Drawing, WatchedReport, views_of};
-pub use sources::{About, Sample, Source, is_of_host, of_access};
+pub use sources::{About, RowChanges, Sample, Source, is_of_host, of_access};

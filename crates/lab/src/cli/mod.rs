@@ -103,6 +103,9 @@ enum Command {
     /// Say what to change at a server or a database, with the figures that show it
     #[cfg(feature = "watch")]
     Advise(watch::Advise),
+    /// Judge the forecast of the redo log's limit by recordings: what it foresaw, false alarms
+    #[cfg(feature = "watch")]
+    Forecast(watch::Forecast),
     /// One line: checkpoint age, its limit, share of dirty pages; of a server or a database
     #[cfg(feature = "watch")]
     Age(watch::Age),
@@ -180,6 +183,8 @@ impl Command {
             // It has an exit status of its own: see above.
             #[cfg(feature = "watch")]
             Command::Advise(command) => command.run().map(|_| ()),
+            #[cfg(feature = "watch")]
+            Command::Forecast(command) => command.run(),
             #[cfg(feature = "watch")]
             Command::Age(command) => command.run(),
             Command::Disk(command) => command.run(),

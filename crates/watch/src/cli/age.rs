@@ -1,11 +1,16 @@
-//! `millpond age TARGET`: one line with the checkpoint age, its limit and the share of dirty pages.
+//! `millpond age TARGET`: one line with the checkpoint age, its limit and the share of dirty pages;
+//! with `--watch` a line a second, with the forecast.
 
-use crate::sources::{self, About, Sample};
-use client::LoginFlags;
+use crate::collect::pause;
+use crate::forecast::{Driver, Forecast, Forecaster, Point, told_forecast};
+use crate::sources::{self, About, Sample, Source};
+use client::{LoginFlags, Trouble};
 use output::failure::{Failure, Outcome};
 use output::print;
-use output::units::show_size;
-use serde_json::json;
+use output::stop;
+use output::units::{parse_time, show_size};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// One line: checkpoint age, its limit, share of dirty pages
 #[derive(Debug, clap::Args)]
@@ -21,12 +26,21 @@ pub struct Age {
     /// Every figure instead: its value, its meaning, where it comes from or why it is not there
     #[arg(long, conflicts_with = "json")]
     all: bool,
+    /// Go on with a line a second until Ctrl-C, and say when a limit will be reached
+    #[arg(long, conflicts_with = "all")]
+    watch: bool,
+    /// Print only each so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time, requires = "watch")]
+    every: Option<Duration>,
 }
 
 impl Age {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         let mut source = sources::open(&self.target, &self.login)?;
+        if self.watch {
+            return self.go_on(source.as_mut());
+        }
         let sample = source.sample().map_err(|trouble| Failure::failed(trouble.to_string()))?;
         if self.all {
             let about = source.about();
@@ -36,6 +50,87 @@ impl Age {
         let line = line(source.about(), &sample, self.json).map_err(Failure::failed)?;
         print(&format!("{line}\n"));
         Ok(())
+    }
+
+    /// Prints a line a second. A target that is gone is waited for.
+    fn go_on(&self, source: &mut dyn Source) -> Outcome {
+        stop::install();
+        let every = self.every.map_or(1, |every| every.as_secs().max(1));
+        let mut watched = Watched::default();
+        for second in 0_u64.. {
+            let begun = Instant::now();
+            let line = match source.sample() {
+                Ok(sample) => {
+                    watched.take(&sample, source);
+                    line_with(source.about(), &sample, &watched, self.json).map_err(Failure::failed)?
+                }
+                Err(trouble) => without_sample(&trouble, self.json),
+            };
+            if stop::asked() {
+                break;
+            }
+            if second % every == 0 {
+                print(&format!("{line}\n"));
+            }
+            pause(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+/// The forecast of a target that is watched.
+#[derive(Debug, Default)]
+struct Watched {
+    forecaster: Forecaster,
+    driver: Driver,
+    forecast: Option<Forecast>,
+    /// What drives the age, as long as there is a forecast.
+    driven_by: Option<String>,
+}
+
+impl Watched {
+    fn take(&mut self, sample: &Sample, source: &mut dyn Source) {
+        self.forecast = self.forecaster.take(Point::of(sample));
+        let seconds = sample.unix_us as f64 / 1e6;
+        let found = self.driver.take(self.forecast.is_some(), seconds, || source.row_changes());
+        self.driven_by = found.or(self.driven_by.take()).filter(|_| self.forecast.is_some());
+    }
+}
+
+/// Returns the line of a second, with the forecast.
+fn line_with(about: &About, sample: &Sample, watched: &Watched, as_json: bool) -> Result<String, String> {
+    let line = line(about, sample, as_json)?;
+    let forecast = watched.forecast.map(|forecast| (forecast, watched.driven_by.as_deref()));
+    if as_json {
+        let mut value: Value = serde_json::from_str(&line).map_err(|e| e.to_string())?;
+        value["unix_us"] = sample.unix_us.into();
+        value["forecast"] = told_forecast(forecast);
+        return Ok(value.to_string());
+    }
+    let mut line = format!("{} {line}", show_clock(sample.unix_us));
+    let Some((forecast, driver)) = forecast else { return Ok(line) };
+    for (words, left) in [("soft limit", forecast.to_soft), ("limit", forecast.to_limit)] {
+        if let Some(left) = left {
+            line += &format!("; {words} in {left:.0} s");
+        }
+    }
+    line += &format!(", grows by {}/s for {:.0} s", show_size(forecast.growth.max(0.0)), forecast.rises_for);
+    if let Some(driver) = driver {
+        line += &format!(", mostly by {driver}");
+    }
+    Ok(line)
+}
+
+/// Returns the time of the day, UTC.
+fn show_clock(unix_us: u64) -> String {
+    let seconds = unix_us / 1_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+fn without_sample(trouble: &Trouble, as_json: bool) -> String {
+    match as_json {
+        true => json!({ "unix_us": sources::now_us(), "error": trouble.to_string() }).to_string(),
+        false => format!("{} no sample: {trouble}", show_clock(sources::now_us())),
     }
 }
 
@@ -88,6 +183,25 @@ mod tests {
     fn sample(values: &[(&str, f64)]) -> Sample {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), "", Gauge, *value));
         Sample::new(0, values.collect())
+    }
+
+    #[test]
+    fn a_line_a_second_says_when_a_limit_will_be_reached() {
+        let sample =
+            sample(&[("checkpoint_age_bytes", 12_345_678.0), ("checkpoint_age_limit", 26_461_349.0)]);
+        let forecast =
+            Forecast { to_soft: Some(4.4), to_limit: Some(17.2), growth: 2_000_000.0, rises_for: 12.0 };
+        let driven_by = Some("UPDATE t (90 % of the changed rows)".to_owned());
+        let watched = Watched { forecast: Some(forecast), driven_by, ..Watched::default() };
+        let mut out = String::new();
+        for (watched, as_json) in
+            [(&watched, false), (&watched, true), (&Watched::default(), false), (&Watched::default(), true)]
+        {
+            out += &line_with(&about(), &sample, watched, as_json).unwrap();
+            out.push('\n');
+        }
+        out += &without_sample(&Trouble::Gone("it is down".to_owned()), false)[9..];
+        expect![[]].assert_eq(&out);
     }
 
     #[test]

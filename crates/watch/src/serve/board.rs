@@ -1,6 +1,7 @@
 //! What is known of the target: the last hour of every line, what to look at first, what happened.
 //! And what a page is told of it, as JSON. No clock, no network.
 
+use crate::forecast::{Forecast, told_forecast};
 use crate::report::{LiveLine, LiveView, live_views};
 use crate::sources::{About, Sample, is_of_schema};
 use crate::top::outlook::{Outlook, Urgency};
@@ -104,6 +105,16 @@ impl Board {
         self.outlook.take(&reading);
         self.last = Some(reading);
         if other { Change::Views } else { Change::Second(self.second()) }
+    }
+
+    /// Notes what drives the checkpoint age, which is foretold to reach a limit.
+    pub(super) fn is_driven_by(&mut self, driver: String) {
+        self.outlook.is_driven_by(driver);
+    }
+
+    /// Returns where the age goes, if that is foretold and the target is not gone.
+    pub(super) fn forecast(&self) -> Option<Forecast> {
+        self.outlook.forecast().map(|(forecast, _)| forecast).filter(|_| self.trouble.is_none())
     }
 
     /// Notes why there is no sample, and returns what the page is told.
@@ -210,6 +221,7 @@ impl Board {
             "soft": now.and_then(Reading::soft_share),
             "tiles": tiles(now, self.outlook.seconds_left()),
             "waits": waits,
+            "forecast": now.map(|_| told_forecast(self.outlook.forecast())),
             "hint": self.about.switch_on().map(|sql| format!("more is counted after: {sql}")),
         })
     }

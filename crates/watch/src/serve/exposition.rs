@@ -4,6 +4,7 @@
 //! that dashboards of the ecosystem fit. The figures of the schema have the names of Millpond's own
 //! catalog, `millpond_*`, for a server and for a database, so that one dashboard fits both.
 
+use crate::forecast::Forecast;
 use crate::sources::{About, FIGURES, Sample, is_of_schema};
 use output::samples::ColumnKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,8 @@ type Families = BTreeMap<String, Family>;
 /// The families of forces, in the schema.
 const BY_FORCE: &str = "pages_written_by_force.";
 
-/// Returns the text. Without a sample the target is gone.
-pub(super) fn exposition(about: &About, sample: Option<&Sample>) -> String {
+/// Returns the text. Without a sample the target is gone; a forecast is there only now and then.
+pub(super) fn exposition(about: &About, sample: Option<&Sample>, forecast: Option<Forecast>) -> String {
     let engine = sample.and_then(|sample| sample.engine.as_ref());
     let mut out = engine.map_or_else(String::new, |engine| engine.to_prometheus());
     let present: BTreeSet<String> = out
@@ -40,6 +41,7 @@ pub(super) fn exposition(about: &About, sample: Option<&Sample>) -> String {
         sample.into_iter().for_each(|sample| status(&mut families, sample));
     }
     sample.into_iter().for_each(|sample| schema(&mut families, sample));
+    forecast.into_iter().for_each(|forecast| foretold(&mut families, forecast));
     families.retain(|name, _| !present.contains(name));
     for (name, Family { help, kind, series }) in families {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -57,6 +59,17 @@ fn add(families: &mut Families, name: &str, help: &str, kind: &'static str, labe
         series: Vec::new(),
     });
     family.series.push((labels.to_owned(), value.to_owned()));
+}
+
+/// Adds the forecast of the checkpoint age: what is not foretold is not there.
+fn foretold(families: &mut Families, forecast: Forecast) {
+    let limits = [("soft_limit", "soft limit", forecast.to_soft), ("limit", "limit", forecast.to_limit)];
+    for (name, words, left) in limits {
+        let Some(left) = left else { continue };
+        let help = format!("Seconds until the checkpoint age reaches its {words}, while that is foretold.");
+        let name = format!("millpond_forecast_seconds_to_{name}");
+        add(families, &name, &help, "gauge", "", &number(left.round()));
+    }
 }
 
 /// Adds the figures of the schema.
@@ -290,12 +303,27 @@ mod tests {
             # HELP mysql_version_info Version of the server.
             # TYPE mysql_version_info gauge
             mysql_version_info{innodb_version="10.11.19",version="10.11.19-MariaDB",version_comment="a \"quoted\" one"} 1
-        "##]].assert_eq(&exposition(&server(), Some(&sample)));
+        "##]].assert_eq(&exposition(&server(), Some(&sample), None));
+    }
+
+    #[test]
+    fn a_forecast_is_there_as_long_as_it_is_said() {
+        let sample = server_sample();
+        let of = |to_soft, to_limit| {
+            let forecast = Forecast { to_soft, to_limit, growth: 1.0, rises_for: 5.0 };
+            let text = exposition(&server(), Some(&sample), Some(forecast));
+            text.lines().filter(|line| line.starts_with("millpond_forecast_")).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(
+            of(Some(4.4), Some(17.0)),
+            "millpond_forecast_seconds_to_limit 17; millpond_forecast_seconds_to_soft_limit 4"
+        );
+        assert_eq!(of(None, Some(9.0)), "millpond_forecast_seconds_to_limit 9");
     }
 
     #[test]
     fn a_server_that_is_gone_says_so() {
-        let text = exposition(&server(), None);
+        let text = exposition(&server(), None, None);
         assert!(text.contains("\nmillpond_up 0\n") && text.contains("\nmysql_up 0\n"), "{text}");
         assert!(!text.contains("mysql_global_status_"), "{text}");
     }
@@ -305,7 +333,7 @@ mod tests {
         let snapshot = Metrics::new().snapshot();
         let values = crate::sources::schema_of_millpond(&snapshot);
         let sample = Sample { engine: Some(Box::new(snapshot)), ..Sample::new(1, values) };
-        let text = exposition(&about("Millpond", &[("database", "17")]), Some(&sample));
+        let text = exposition(&about("Millpond", &[("database", "17")]), Some(&sample), None);
         for part in [
             "millpond_up 1",
             "millpond_checkpoint_age_bytes 0",

@@ -186,7 +186,8 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, hea
         Answer::Events => stream_of(shared),
         Answer::Metrics => {
             let board = shared.board();
-            typed("text/plain; version=0.0.4; charset=utf-8", exposition(board.about(), board.newest()))
+            let text = exposition(board.about(), board.newest(), board.forecast());
+            typed("text/plain; version=0.0.4; charset=utf-8", text)
         }
         Answer::ToPage => {
             let to = format!("{}/", uri.path());

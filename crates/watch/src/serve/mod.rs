@@ -124,6 +124,11 @@ fn take(shared: &Shared, message: Message) -> Outcome {
             board::Change::Views => Event::Again,
         },
         Message::Trouble(why) => Event::Told("trouble", shared.board().fail(now_us(), why).into()),
+        Message::Driver(driver) => {
+            // The next second tells it.
+            shared.board().is_driven_by(driver);
+            return Ok(());
+        }
         Message::Opened(about) => {
             shared.board().is_now(about);
             Event::Again

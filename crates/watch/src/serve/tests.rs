@@ -188,7 +188,7 @@ fn what_a_recorder_knows_has_the_histograms_too() {
     let mut board = Board::new(about());
     remember(&mut board, &dir);
     let newest = board.newest().unwrap();
-    let text = exposition::exposition(board.about(), Some(newest));
+    let text = exposition::exposition(board.about(), Some(newest), None);
     assert!(text.contains("\nmillpond_fsync_seconds_bucket{"), "{text}");
 }
 

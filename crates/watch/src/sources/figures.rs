@@ -93,6 +93,8 @@ figures! {
         "Soft limit of the checkpoint age: from it on InnoDB flushes with full force (its asynchronous point), and Millpond delays writers.";
     "checkpoint_age_limit" "bytes" Gauge [Computed]
         "Limit of the checkpoint age: at it writers wait (InnoDB: synchronous point).";
+    "io_capacity_max" "pages" Gauge [Computed]
+        "Pages a second that InnoDB writes at most from the soft limit on: innodb_io_capacity_max.";
     "redo_capacity_bytes" "bytes" Gauge [Computed] "Size of the redo log.";
     "redo_bytes_written" "bytes" Counter
         [Of("innodb_redo_log_current_lsn"), Of("innodb_lsn_current"), Of("metric.log_lsn_current"), StatusText(TextFigure::Current)]

@@ -32,7 +32,7 @@ pub(crate) use host::process_here;
 pub(crate) use metrics_on::MetricsOn;
 pub(crate) use of_millpond::{schema_values as schema_of_millpond, values as all_of_millpond};
 pub(crate) use of_server::switched_off;
-pub use source::{About, Sample, Source};
+pub use source::{About, RowChanges, Sample, Source};
 
 use client::{Access, LoginFlags, Target};
 use output::failure::{Failure, Outcome};

@@ -167,6 +167,10 @@ fn computed(name: &str, facts: &Facts, answers: &Answers) -> Option<(f64, String
         "checkpoint_age_limit" => {
             facts.limits(answers).map(|found| (found.limit as f64, found.how.to_owned()))
         }
+        "io_capacity_max" => {
+            let setting = "innodb_io_capacity_max";
+            facts.number(setting).map(|pages| (pages as f64, format!("the setting {setting}")))
+        }
         "redo_capacity_bytes" => {
             facts.log_size(answers).map(|(bytes, _)| (bytes as f64, "the log's settings".to_owned()))
         }

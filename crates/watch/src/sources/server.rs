@@ -3,7 +3,7 @@
 use super::clock::now_us;
 use super::host::Host;
 use super::of_server::{self, Answers, Facts, MetricFact};
-use super::source::{About, Sample, Source};
+use super::source::{About, RowChanges, Sample, Source};
 use super::status_text::log_section;
 use client::{Access, Connection, Row, Trouble, Version};
 use output::samples::ColumnKind;
@@ -66,6 +66,13 @@ const NEEDS_PROCESS: &str = "the user lacks the privilege PROCESS: GRANT PROCESS
 /// No such column; no such table, or no such engine, because there is no InnoDB.
 const UNKNOWN: [u16; 6] = [1054, 1109, 1146, 1286, 1235, 1064];
 const TEXT: &str = "SHOW ENGINE INNODB STATUS";
+/// Rows changed by statements, those that were seen last: there are at most as many digests.
+const BY_STATEMENT: &str = "SELECT DIGEST_TEXT, SUM(SUM_ROWS_AFFECTED) FROM \
+     performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT IS NOT NULL \
+     GROUP BY DIGEST_TEXT ORDER BY MAX(LAST_SEEN) DESC LIMIT 500";
+/// Rows changed of tables, if a server with the setting `userstat` counts them.
+const BY_TABLE: &str =
+    "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), ROWS_CHANGED FROM information_schema.TABLE_STATISTICS";
 
 /// Returns what a sample asks, so that it is as few statements as the server allows.
 pub(super) fn statements(allowed: &Allowed) -> Statements {
@@ -174,6 +181,19 @@ impl Source for Server {
             self.connection = None;
         }
         sample
+    }
+
+    fn row_changes(&mut self) -> Option<RowChanges> {
+        let is_on = |name: &str| self.facts.variables.get(name).is_some_and(|value| value == "ON");
+        let (by_table, statement) = match (is_on("performance_schema"), is_on("userstat")) {
+            (true, _) => (false, BY_STATEMENT),
+            (false, true) => (true, BY_TABLE),
+            (false, false) => return None,
+        };
+        // A user may lack the right to read it; then nothing is named.
+        let rows = self.connection.as_mut()?.rows(statement).ok()?;
+        let number = |(name, rows): (String, String)| Some((name, rows.parse().ok()?));
+        Some(RowChanges { by_table, rows: rows.into_iter().filter_map(pair).filter_map(number).collect() })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::of_server;
 use client::Trouble;
 use output::samples::Values;
+use std::collections::BTreeMap;
 
 /// What is known of a target before it is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,4 +71,19 @@ pub trait Source {
     /// Takes a sample now. [`Trouble::Gone`]: the target is not there at the moment; a later call
     /// tries again, and connects again.
     fn sample(&mut self) -> Result<Sample, Trouble>;
+
+    /// Returns how many rows each statement or table has changed so far; `None` if the target does
+    /// not count it.
+    fn row_changes(&mut self) -> Option<RowChanges> {
+        None
+    }
+}
+
+/// Rows that were changed, by statement or by table, from some beginning on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RowChanges {
+    /// Whether the names are those of tables.
+    pub by_table: bool,
+    /// The names, and how many rows.
+    pub rows: BTreeMap<String, f64>,
 }

@@ -2,14 +2,14 @@
 //! clock. It is slow to change its mind, so that a steady load is said with one sentence.
 //!
 //! - "Writers waited" is said only if a counter of waits moved.
-//! - Below the soft limit the growth of the age tells when it is reached, if it lasts. Nothing is
-//!   foretold above it: InnoDB flushes with full force there, and Millpond delays writers, so a
-//!   straight line to the limit is wrong.
+//! - Where the age goes is told by [`crate::forecast`]: to its soft limit, and to its limit if the
+//!   flushing does not hold it before. Which statement drives it is said if the server tells that.
 //! - An age that stands at its limit is said as that. Servers do not count all waits there: in
 //!   MariaDB 10.11.19 `buffer_flush_sync_waits` stood still while throughput fell to a half.
 //! - What is not known is not said to be well.
 
 use super::reading::Reading;
+use crate::forecast::{Forecast, Forecaster, Point};
 use output::units::{show_micros, show_size};
 use std::collections::VecDeque;
 
@@ -28,22 +28,12 @@ pub(crate) enum Urgency {
 
 /// Readings in which waits are looked for together.
 const WINDOW: usize = 5;
-/// Readings that a trend is told from, and how many of them there must be. In none of them the age
-/// may have fallen: an age that goes up and down like a saw has no trend.
-const TREND: usize = 8;
-const LEAST_TREND: usize = 6;
 /// From this part of the limit on the age is at its limit. Between two samples it may be above.
 const AT_LIMIT: f64 = 0.999;
 /// In so many readings of the window it must be.
 const AT_LIMIT_READINGS: usize = 3;
 /// Below this part of the soft limit the age is no longer above it.
 const BELOW_SOFT: f64 = 0.95;
-/// A forecast is for at most so many seconds.
-const FORECAST_S: f64 = 20.0;
-/// The least growth that is foretold from, of the limit, a second: from less it takes minutes.
-const LEAST_GROWTH: f64 = 0.002;
-/// The least age that is foretold from, of the soft limit.
-const FORECAST_FROM: f64 = 0.5;
 /// The waits that are told by a counter, most urgent first: the figure, how urgent, and the words.
 const WAITS: [(&str, Urgency, &str); 4] = [
     ("hard_waits", Urgency::Alarm, "writers waited at the limit of the checkpoint age"),
@@ -84,20 +74,12 @@ pub(crate) struct Outlook {
     window: VecDeque<Seen>,
     above_soft: Held,
     at_limit: Held,
-    rising: Held,
     delayed: Held,
     now: Option<Reading>,
-    /// As long as a forecast is said.
-    trend: Option<Trend>,
-}
-
-/// Where the age goes.
-#[derive(Clone, Copy, Debug)]
-struct Trend {
-    /// Seconds to the soft limit.
-    left: f64,
-    /// The growth, of the limit, a second.
-    growth: f64,
+    forecaster: Forecaster,
+    forecast: Option<Forecast>,
+    /// What drives the age, as long as there is a forecast.
+    driver: Option<String>,
 }
 
 /// What is kept of a reading.
@@ -106,8 +88,6 @@ struct Seen {
     seconds: f64,
     /// The age of its limit.
     share: Option<f64>,
-    /// The growth of the age, of its limit, a second.
-    growth: Option<f64>,
     /// How often was waited, in the order of [`WAITS`].
     waits: [f64; WAITS.len()],
     delayed_us: f64,
@@ -120,7 +100,7 @@ impl Outlook {
             // The first one, or the target was started again.
             *self = Outlook::default();
         }
-        if self.window.len() == TREND {
+        if self.window.len() == WINDOW {
             self.window.pop_front();
         }
         self.window.push_back(seen(reading));
@@ -133,32 +113,26 @@ impl Outlook {
         self.at_limit.take(at_limit >= AT_LIMIT_READINGS, 1, WINDOW);
         let delayed = self.recent().any(|seen| seen.delayed_us > 0.0);
         self.delayed.take(delayed, 1, 1);
-        let trend = self.trend(share, soft);
-        self.rising.take(trend.is_some_and(|trend| trend.left <= FORECAST_S), 3, 3);
-        let foretold = self.rising.on && !self.above_soft.on;
-        self.trend = if foretold { trend.or(self.trend) } else { None };
+        self.forecast = self.forecaster.take(Point::of(reading.sample()));
+        if self.forecast.is_none() {
+            self.driver = None;
+        }
         self.now = Some(reading.clone());
     }
 
-    /// Returns where the age goes at the rate of the last readings; `None` if it does not rise, or
-    /// is above its soft limit or far from it.
-    fn trend(&self, share: Option<f64>, soft: Option<f64>) -> Option<Trend> {
-        let (share, soft) = (share?, soft?);
-        let mut growths: Vec<f64> = self.window.iter().filter_map(|seen| seen.growth).collect();
-        let falls = growths.iter().any(|growth| *growth < 0.0);
-        if falls || growths.len() < LEAST_TREND || share >= soft || share < FORECAST_FROM * soft {
-            return None;
-        }
-        // One second with much growth is no trend.
-        let mean = growths.iter().sum::<f64>() / growths.len() as f64;
-        growths.sort_by(f64::total_cmp);
-        let growth = mean.min(growths[growths.len() / 2]);
-        (growth >= LEAST_GROWTH).then(|| Trend { left: (soft - share) / growth, growth })
+    /// Notes what drives the age.
+    pub(crate) fn is_driven_by(&mut self, driver: String) {
+        self.driver = self.forecast.map(|_| driver);
+    }
+
+    /// Returns where the age goes, if that is foretold now, and what drives it.
+    pub(crate) fn forecast(&self) -> Option<(Forecast, Option<&str>)> {
+        self.forecast.map(|forecast| (forecast, self.driver.as_deref()))
     }
 
     /// Returns in how many seconds the age will reach its soft limit, if that is foretold now.
     pub(crate) fn seconds_left(&self) -> Option<f64> {
-        self.trend.map(|trend| trend.left.max(1.0))
+        self.forecast?.to_soft
     }
 
     /// Returns what to look at first, in one sentence.
@@ -194,15 +168,14 @@ impl Outlook {
             };
             let place =
                 format!("the checkpoint age is at its soft limit or above, {percent:.0} % of the limit");
-            return (Urgency::Notable, format!("{place}; {text}"));
+            let to_limit = match self.forecast.and_then(|forecast| forecast.to_limit) {
+                Some(left) => format!(", which it reaches in about {left:.0} s"),
+                None => String::new(),
+            };
+            return (Urgency::Notable, format!("{place}{to_limit}; {text}{}", self.driven()));
         }
-        if let Some(trend) = self.trend {
-            let what =
-                if is_millpond { "writers will be delayed" } else { "InnoDB will flush with full force" };
-            let limit = now.level("checkpoint_age_limit").unwrap_or(0.0);
-            let (left, growth) = (trend.left.max(1.0), show_size((trend.growth * limit).max(1.0)));
-            let text = format!("{what} in {left:.0} s if the age goes on growing by {growth}/s");
-            return (Urgency::Notable, text);
+        if let Some(forecast) = self.forecast {
+            return (Urgency::Notable, self.foretold(&forecast, is_millpond));
         }
         match (now.level("lock_waiters"), wait(Urgency::Notable)) {
             (Some(waiters), _) if waiters > 0.0 => {
@@ -224,6 +197,28 @@ impl Outlook {
                 (Urgency::Unknown, text)
             }
         }
+    }
+
+    /// Says where the age goes.
+    fn foretold(&self, forecast: &Forecast, is_millpond: bool) -> String {
+        let soft = if is_millpond { "writers will be delayed" } else { "InnoDB will flush with full force" };
+        let limit = "writers will wait at the limit of the checkpoint age";
+        let when = |what: &str, left: f64| format!("{what} in {left:.0} s");
+        let what = match (forecast.to_soft, forecast.to_limit) {
+            (Some(to_soft), None) => when(soft, to_soft),
+            (Some(to_soft), Some(to_limit)) => {
+                format!("{} and {}", when(soft, to_soft), when(limit, to_limit))
+            }
+            (None, to_limit) => when(limit, to_limit.unwrap_or_default()),
+        };
+        let growth = show_size(forecast.growth.max(1.0));
+        let since = forecast.rises_for;
+        format!("{what} if the age goes on growing by {growth}/s, as for {since:.0} s now{}", self.driven())
+    }
+
+    /// Says what drives the age, if that is known.
+    fn driven(&self) -> String {
+        self.driver.as_ref().map_or(String::new(), |driver| format!("; most rows are changed by {driver}"))
     }
 
     /// Returns the last readings.
@@ -254,11 +249,9 @@ impl Outlook {
 fn seen(reading: &Reading) -> Seen {
     let seconds = reading.seconds();
     let grew = |name: &str| reading.rate(name).unwrap_or(0.0) * seconds;
-    let limit = reading.level("checkpoint_age_limit").filter(|limit| *limit > 0.0);
     Seen {
         seconds,
         share: reading.age_share(),
-        growth: reading.growth("checkpoint_age_bytes").zip(limit).map(|(growth, limit)| growth / limit),
         waits: WAITS.map(|(name, _, _)| grew(name)),
         delayed_us: grew("throttled_us_total"),
     }

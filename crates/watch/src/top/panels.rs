@@ -100,6 +100,9 @@ pub(crate) fn age(state: &State) -> Panel {
     if let Some(left) = state.outlook().seconds_left() {
         text += &format!(" in {left:.0} s at this rate");
     }
+    if let Some(left) = state.outlook().forecast().and_then(|(forecast, _)| forecast.to_limit) {
+        text += &format!("; limit in {left:.0} s");
+    }
     let lines = move |width: usize| {
         let inside = width.saturating_sub(2);
         let text = text.chars().take(inside).collect::<String>();

@@ -1,6 +1,7 @@
 //! Samples of a target, once a second, from a thread of its own.
 
 use crate::collect::next_second;
+use crate::forecast::{Driver, Forecaster, Point};
 use crate::sources::{self, About, MetricsOn, Sample, Source};
 use client::{Access, LoginFlags};
 use output::failure::{Failure, Outcome};
@@ -16,6 +17,8 @@ pub(crate) enum Message {
     Failed(Failure),
     /// A sample.
     Sample(Sample),
+    /// Who drives the checkpoint age, which is foretold to reach a limit.
+    Driver(String),
     /// There is no sample now, because of this. The thread tries again.
     Trouble(String),
 }
@@ -62,11 +65,26 @@ fn sample(open: impl FnOnce() -> Outcome<Box<dyn Source>>, sender: &Sender<Messa
     };
     let mut about = source.about().clone();
     let mut message = Message::Opened(about.clone());
+    let (mut forecaster, mut driver) = (Forecaster::default(), Driver::default());
     while sender.send(message).is_ok() {
         let now_us = sources::now_us();
         std::thread::sleep(Duration::from_micros(next_second(now_us) - now_us));
         message = match source.sample() {
-            Ok(sample) => Message::Sample(sample),
+            Ok(sample) => {
+                let is_foretold = forecaster.take(Point::of(&sample)).is_some();
+                let seconds = sample.unix_us as f64 / 1e6;
+                let found = driver.take(is_foretold, seconds, || source.row_changes());
+                match found {
+                    Some(found) => {
+                        // The sample before it: with it the forecast begins there too.
+                        if sender.send(Message::Sample(sample)).is_err() {
+                            break;
+                        }
+                        Message::Driver(found)
+                    }
+                    None => Message::Sample(sample),
+                }
+            }
             Err(trouble) => Message::Trouble(trouble.to_string()),
         };
         // After a restart it may be another version with other settings.

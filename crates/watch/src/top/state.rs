@@ -116,6 +116,11 @@ impl State {
         self.readings.push_back(reading);
     }
 
+    /// Notes what drives the checkpoint age.
+    pub(crate) fn is_driven_by(&mut self, driver: String) {
+        self.outlook.is_driven_by(driver);
+    }
+
     /// Notes why there is no sample.
     pub(crate) fn fail(&mut self, now_us: u64, why: String) {
         let since = self.trouble.as_ref().map_or(now_us, |(since, _)| *since);

@@ -155,6 +155,7 @@ fn take_all(state: &mut State, messages: &Receiver<Message>) -> Outcome<bool> {
 fn take(state: &mut State, message: Message) -> Outcome {
     match message {
         Message::Sample(sample) => state.take(sample),
+        Message::Driver(driver) => state.is_driven_by(driver),
         Message::Trouble(why) => state.fail(now_us(), why),
         Message::Opened(about) => state.is_now(about),
         Message::Failed(failure) => return Err(failure),

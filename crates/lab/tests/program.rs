@@ -569,7 +569,7 @@ fn a_log_that_does_not_get_long_enough_is_a_failure() {
 #[test]
 fn a_command_that_was_left_out_is_unknown() {
     let scratch = Scratch::new("left-out");
-    for command in ["top", "serve", "collect", "plot", "age", "trace-fsync", "explain"] {
+    for command in ["top", "serve", "collect", "plot", "age", "forecast", "trace-fsync", "explain"] {
         let complaint = scratch.refused(2, command);
         assert!(complaint.contains(&format!("unrecognized subcommand '{command}'")), "{complaint}");
     }

@@ -201,7 +201,12 @@ mod tests {
             out.push('\n');
         }
         out += &without_sample(&Trouble::Gone("it is down".to_owned()), false)[9..];
-        expect![[]].assert_eq(&out);
+        expect![[r#"
+            00:00:00 checkpoint age 11.8 MiB, 46.7 % of the limit 25.2 MiB; dirty pages unknown; soft limit in 4 s; limit in 17 s, grows by 1.9 MiB/s for 12 s, mostly by UPDATE t (90 % of the changed rows)
+            {"checkpoint_age_bytes":12345678.0,"checkpoint_age_limit":26461349.0,"checkpoint_age_soft":null,"dirty_percent":null,"forecast":{"driver":"UPDATE t (90 % of the changed rows)","growth_bytes":2000000.0,"rises_for_s":12.0,"seconds_to_limit":17.0,"seconds_to_soft_limit":4.0},"unix_us":0}
+            00:00:00 checkpoint age 11.8 MiB, 46.7 % of the limit 25.2 MiB; dirty pages unknown
+            {"checkpoint_age_bytes":12345678.0,"checkpoint_age_limit":26461349.0,"checkpoint_age_soft":null,"dirty_percent":null,"forecast":null,"unix_us":0}
+            no sample: it is down"#]].assert_eq(&out);
     }
 
     #[test]

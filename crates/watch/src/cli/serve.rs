@@ -29,12 +29,19 @@ pub struct Serve {
     /// Let a server count more meanwhile: metrics of InnoDB that are switched off, and then again
     #[arg(long)]
     enable_metrics: bool,
+    /// Begin also if the target is not there yet: /ready and /progress tell of its recovery
+    #[arg(long, conflicts_with = "enable_metrics")]
+    wait: bool,
+    /// The error log of a server, which tells of its recovery [default: what a server here says]
+    #[arg(long, value_name = "FILE")]
+    error_log: Option<PathBuf>,
 }
 
 impl Serve {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let Serve { target, login, listen, network, names, token_file, enable_metrics } = self;
-        serve::run(Job { target, login, listen, network, names, token_file, enable_metrics })
+        let Serve { target, login, listen, network, names, token_file, enable_metrics, wait, error_log } =
+            self;
+        serve::run(Job { target, login, listen, network, names, token_file, enable_metrics, wait, error_log })
     }
 }

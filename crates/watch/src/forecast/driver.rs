@@ -1,6 +1,6 @@
-//! Which statement or table changes the most rows while the age rises. A server is asked only when a
-//! forecast begins, and once more after some seconds: what has changed between is the answer. If none
-//! stands out, or the server does not count it, nothing is said.
+//! Which statement or table changes the most rows while the age rises. A server is asked only when
+//! a forecast begins, and once more after some seconds: what has changed between is the answer. If
+//! none stands out, or the server does not count it, nothing is said.
 
 use crate::sources::RowChanges;
 

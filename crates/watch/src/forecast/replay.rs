@@ -72,6 +72,12 @@ const HEAD: &str =
     "                          hours  events  too fast  foreseen  recall  said  wrong  precision  wrong/h\n";
 
 impl Judged {
+    /// Returns the score of all directories.
+    #[cfg(test)]
+    pub(super) fn all(&self) -> &Score {
+        &self.all
+    }
+
     /// Shows a line for each directory, and one for all.
     pub(crate) fn text(&self) -> String {
         let mut out = HEAD.to_owned();

@@ -1,4 +1,5 @@
-//! The rule: from a point a second to a forecast. No clock; the same points give the same forecasts.
+//! The rule: from a point a second to a forecast. No clock; the same points give the same
+//! forecasts.
 //!
 //! The growth of the age is that of a line through the last seconds, which the steps of the
 //! checkpoint do not bend, and no more than that of the last few: a rise that ends is seen at once.
@@ -23,6 +24,8 @@ const RECENT_S: f64 = 4.5;
 const MOST_OF_RECENT: f64 = 1.25;
 /// The least number of points.
 const LEAST_POINTS: usize = 4;
+/// The same for Millpond.
+const STEADY_POINTS: usize = 7;
 /// The least age that is foretold from, of the limit.
 const LEAST_SHARE: f64 = 0.1;
 /// The least growth that is foretold from, of the limit, a second: from less it takes minutes.
@@ -35,7 +38,8 @@ const BEGIN_POINTS: usize = 2;
 const END_POINTS: usize = 3;
 /// A forecast of the limit begins with no less: what comes sooner is seen, not foretold.
 const BEGIN_LEAST_S: f64 = 8.0;
-/// Above the soft limit the flushing holds the age if the checkpoint moves by this part of the redo.
+/// Above the soft limit the flushing holds the age if the checkpoint moves by this part of the
+/// redo.
 const HOLDS: f64 = 0.5;
 /// Below this part of the soft limit the age is no longer above it.
 const BELOW_SOFT: f64 = 0.95;
@@ -189,6 +193,12 @@ impl Forecaster {
         Some(slope(&self.window).min(MOST_OF_RECENT * recent))
     }
 
+    /// Whether the age has fallen in no second of the line, and these are enough.
+    fn never_falls(&self) -> bool {
+        let mut pairs = self.window.iter().zip(self.window.iter().skip(1));
+        self.window.len() >= STEADY_POINTS && pairs.all(|(one, next)| one.age <= next.age)
+    }
+
     /// Returns how fast the redo grows, bytes a second.
     fn redo(&self) -> Option<f64> {
         let end = |point: &Point| point.flushing.map(|flushing| flushing.end);
@@ -199,8 +209,10 @@ impl Forecaster {
 
     fn to_soft(&self, now: &Point, growth: Option<f64>) -> Option<f64> {
         let growth = growth.filter(|growth| *growth >= LEAST_GROWTH * now.limit)?;
+        // Millpond's cleaning keeps the age near a target: there only a rise without a step is one.
+        let is_rise = now.flushing.is_some() || self.never_falls();
         let far = now.age >= LEAST_SHARE * now.limit;
-        (far && now.age < now.soft).then(|| (now.soft - now.age) / growth)
+        (is_rise && far && now.age < now.soft).then(|| (now.soft - now.age) / growth)
     }
 
     fn to_limit(&self, now: &Point, growth: Option<f64>) -> Option<f64> {

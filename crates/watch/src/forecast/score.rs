@@ -1,12 +1,12 @@
-//! How good a forecast was: a pure count over what it said and what came. `docs/forecast.md` has the
-//! definitions in words.
+//! How good a forecast was: a pure count over what it said and what came. `docs/forecast.md` has
+//! the definitions in words.
 
 use serde::Serialize;
 
 /// From this part of the limit on the age has reached it.
 pub(super) const REACHED: f64 = 0.99;
-/// Below this part of it, for [`CALM_S`] seconds, the age is away from its limit. Only then the next
-/// time that it is reached is another event.
+/// Below this part of it, for [`CALM_S`] seconds, the age is away from its limit. Only then the
+/// next time that it is reached is another event.
 pub(super) const CALM: f64 = 0.9;
 /// See [`CALM`].
 pub(super) const CALM_S: f64 = 5.0;

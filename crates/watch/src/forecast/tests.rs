@@ -44,19 +44,19 @@ fn a_rise_reaches_the_limit_if_the_pages_are_too_many_for_the_force() {
     // 50 pages a second become dirty, and 20 can be written.
     let mut slow = Script::new(20.0);
     slow.go(5, 0.0, 0.0, 0.0);
-    let said = slow.go(10, 30.0, 30.0, 50.0);
-    assert_eq!(seconds(said), Some((Some(19.0), Some(23.0))));
-    assert_eq!(said.map(|said| (said.growth.round(), said.rises_for)), Some((30.0, 9.0)));
+    let said = slow.go(16, 30.0, 30.0, 50.0);
+    assert_eq!(seconds(said), Some((Some(13.0), Some(17.0))));
+    assert_eq!(said.map(|said| (said.growth.round(), said.rises_for)), Some((30.0, 15.0)));
     // 500 can be written: the flushing will hold the age at its soft limit.
     let mut fast = Script::new(500.0);
     fast.go(5, 0.0, 0.0, 0.0);
-    assert_eq!(seconds(fast.go(10, 30.0, 30.0, 50.0)), Some((Some(19.0), None)));
+    assert_eq!(seconds(fast.go(16, 30.0, 30.0, 50.0)), Some((Some(13.0), None)));
     // All pages became dirty at once at the beginning of the load. Few do now, and yet the limit is
     // reached, because the first step of the checkpoint needs them all.
     let mut first = Script::new(500.0);
     first.go(5, 0.0, 0.0, 0.0);
     first.go(1, 30.0, 30.0, 4000.0);
-    assert_eq!(seconds(first.go(9, 30.0, 30.0, 1.0)), Some((Some(19.0), Some(23.0))));
+    assert_eq!(seconds(first.go(15, 30.0, 30.0, 1.0)), Some((Some(13.0), Some(17.0))));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn nothing_is_foretold_of_a_saw_of_a_slow_rise_or_of_an_end() {
     // The load ends: the forecast is not said for longer than some seconds.
     let mut ends = Script::new(20.0);
     ends.go(5, 0.0, 0.0, 0.0);
-    assert!(ends.go(10, 30.0, 30.0, 50.0).is_some());
+    assert!(ends.go(16, 30.0, 30.0, 50.0).is_some());
     assert_eq!(ends.go(7, 0.0, 0.0, 0.0), None);
 }
 

@@ -2,6 +2,9 @@
 //!
 //! The token is the right to look. The header `Host` must name this machine, so that a page of
 //! another site whose name was pointed here gets nothing (DNS rebinding).
+//!
+//! `/ready` and `/progress` need no token: a probe has no good place for a secret, and they tell
+//! only whether the target answers and how far its recovery is.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,6 +39,10 @@ pub(super) enum Answer {
     Style,
     Events,
     Metrics,
+    /// Whether the target is ready.
+    Ready,
+    /// How far its recovery is.
+    Progress,
     /// Go to the page: the address has no slash at its end.
     ToPage,
     /// A status and a sentence.
@@ -67,6 +74,11 @@ pub(super) fn judge(rules: &Rules, request: Request<'_>) -> Answer {
     }
     if !request.host.is_some_and(|host| is_ours(rules, host)) {
         return Answer::Refused(403, "the header Host names another machine; --name NAME allows a name");
+    }
+    match request.path {
+        "/ready" => return Answer::Ready,
+        "/progress" => return Answer::Progress,
+        _ => {}
     }
     if request.path == "/metrics" {
         let bearer = request.authorization.and_then(bearer);
@@ -186,6 +198,18 @@ mod tests {
             GET /metrics Basic 0123456789abcdef: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
             GET /metrics -: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
         "#]].assert_eq(&out);
+    }
+
+    #[test]
+    fn probes_need_no_token_but_the_right_host_and_method() {
+        for (path, answer) in [("/ready", Answer::Ready), ("/progress", Answer::Progress)] {
+            assert_eq!(asked("GET", path, "127.0.0.1:7070", None), answer);
+            assert_eq!(asked("HEAD", path, "localhost", None), answer);
+            assert!(matches!(asked("POST", path, "localhost", None), Answer::Refused(405, _)));
+            assert!(matches!(asked("GET", path, "evil.example", None), Answer::Refused(403, _)));
+            let below = format!("{path}/x");
+            assert!(matches!(asked("GET", &below, "localhost", None), Answer::Refused(403, _)));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use super::access::{Answer, Request, Rules, judge};
 use super::board::Board;
 use super::exposition::exposition;
+use super::probe::{Health, Places, progress, ready};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -22,6 +23,7 @@ use output::report::svg::STYLE as PLOT_STYLE;
 use rustix::net::sockopt;
 use std::convert::Infallible;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver};
@@ -74,13 +76,33 @@ pub(super) struct Shared {
     events: broadcast::Sender<Event>,
     streams: Arc<Semaphore>,
     stalled: Duration,
+    places: Mutex<Places>,
+    /// The target gives samples.
+    answers: AtomicBool,
 }
 
 impl Shared {
     pub(super) fn new(board: Board, rules: Rules) -> Shared {
         let (events, _) = broadcast::channel(BEHIND);
         let streams = Arc::new(Semaphore::new(STREAMS));
-        Shared { board: Mutex::new(board), rules, events, streams, stalled: STALLED }
+        let (places, answers) = (Mutex::default(), AtomicBool::new(false));
+        Shared { board: Mutex::new(board), rules, events, streams, stalled: STALLED, places, answers }
+    }
+
+    /// Notes whether the target gives samples.
+    pub(super) fn note_answer(&self, answers: bool) {
+        self.answers.store(answers, Ordering::Relaxed);
+    }
+
+    /// Returns where the progress of a recovery is told.
+    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how the target is, for probes.
+    fn health(&self) -> Health {
+        let places = self.places().clone();
+        places.health(self.answers.load(Ordering::Relaxed))
     }
 
     /// Gives clients less time to take what they are sent.
@@ -189,6 +211,12 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, hea
             let text = exposition(board.about(), board.newest(), board.forecast());
             typed("text/plain; version=0.0.4; charset=utf-8", text)
         }
+        Answer::Ready => {
+            let (status, text) = ready(&shared.health());
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+            (status, text).into_response()
+        }
+        Answer::Progress => typed("application/json", progress(&shared.health())),
         Answer::ToPage => {
             let to = format!("{}/", uri.path());
             (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, to)]).into_response()

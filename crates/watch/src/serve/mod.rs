@@ -3,12 +3,14 @@
 //!
 //! [`access`] judges each request, [`token`] keeps the secret, [`board`] is what is known and what
 //! the page is told, [`exposition`] the text for Prometheus; all but `token` are pure. [`http`] is
-//! the loop of connections. One thread samples the target, however many browsers look.
+//! the loop of connections, and [`probe`] what Kubernetes and others ask. One thread samples the
+//! target, however many browsers look.
 
 mod access;
 mod board;
 mod exposition;
 mod http;
+mod probe;
 mod token;
 
 pub(crate) use access::{DEFAULT_LISTEN, parse_listen};
@@ -21,6 +23,7 @@ use client::LoginFlags;
 use http::{Event, Shared};
 use output::failure::{Failure, Outcome};
 use output::stop;
+use probe::Places;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +50,10 @@ pub(crate) struct Job {
     pub(crate) token_file: Option<PathBuf>,
     /// Switch metrics of a server on meanwhile.
     pub(crate) enable_metrics: bool,
+    /// Answer probes also while the target is not there yet.
+    pub(crate) wait: bool,
+    /// The error log of a server, which tells how far its recovery is.
+    pub(crate) error_log: Option<PathBuf>,
 }
 
 /// Serves until Ctrl-C.
@@ -64,13 +71,16 @@ pub(crate) fn run(job: Job) -> Outcome {
     listener.set_nonblocking(true).map_err(broken)?;
     let listen = listener.local_addr().map_err(broken)?;
     let dir = Path::new(&job.target).to_owned();
+    let is_server = job.target.contains("://");
     if job.enable_metrics {
         // So that a signal does not come before they are switched off again.
         stop::install();
     }
     // The metrics live until the end.
-    let Sampled { about, messages, metrics: _metrics } =
-        sampler::start(job.target, job.login, job.enable_metrics)?;
+    let Sampled { about, messages, metrics: _metrics } = match job.wait {
+        true => sampler::start_waiting(job.target, job.login)?,
+        false => sampler::start(job.target, job.login, job.enable_metrics)?,
+    };
     if !job.enable_metrics {
         stop::install();
     }
@@ -78,7 +88,9 @@ pub(crate) fn run(job: Job) -> Outcome {
     remember(&mut board, &dir);
     let rules = Rules { token, names: job.names, listen: listen.ip() };
     let said = said(listen, &rules.token);
+    let error_log = job.error_log.or_else(|| error_log_of(board.about()));
     let shared = Arc::new(Shared::new(board, rules));
+    *shared.places() = Places { database: (!is_server).then_some(dir), error_log };
     let server = http::start(Arc::clone(&shared), listener)?;
     output::print(&said);
     while !stop::asked() {
@@ -116,7 +128,28 @@ fn remember(board: &mut Board, dir: &Path) {
     }
 }
 
+/// Returns the path of a server's error log, if the server runs on this machine and has one.
+fn error_log_of(about: &sources::About) -> Option<PathBuf> {
+    let is_here = ["@localhost/", "@localhost:", "@127.0.0.1", "@[::1]", "socket="];
+    if !is_here.iter().any(|part| about.target.contains(part)) {
+        return None;
+    }
+    let of = |wanted: &str| about.configuration.iter().find(|(name, _)| name == wanted);
+    let file = of("log_error").map(|(_, file)| file).filter(|file| !file.is_empty() && *file != "stderr")?;
+    let dir = of("datadir").map_or("/", |(_, dir)| dir.as_str());
+    Some(Path::new(dir).join(file))
+}
+
 fn take(shared: &Shared, message: Message) -> Outcome {
+    match &message {
+        Message::Sample(_) => shared.note_answer(true),
+        Message::Trouble(_) => shared.note_answer(false),
+        Message::Opened(about) => {
+            let mut places = shared.places();
+            places.error_log = places.error_log.take().or_else(|| error_log_of(about));
+        }
+        _ => {}
+    }
     let event = match message {
         Message::Sample(sample) => match shared.board().take(sample) {
             board::Change::Nothing => return Ok(()),

@@ -88,6 +88,27 @@ fn every_answer_has_a_strict_policy_and_no_page_needs_another_site() {
 }
 
 #[test]
+fn probes_are_answered_while_the_target_is_gone_and_when_it_is_back() {
+    let (shared, running, address) = serving();
+    let ready = |wanted: &str| {
+        let answer = answer(address, "GET /ready", "");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{answer}");
+        answer
+    };
+    assert!(ready("503").ends_with("gone: the target does not answer\n"));
+    let values = sources::schema_of_millpond(&metrics::Metrics::new().snapshot());
+    take(&shared, Message::Sample(sources::Sample::new(1_000_000, values))).unwrap();
+    assert!(ready("200").ends_with("\r\n\r\nready\n"));
+    let scratch = crate::scratch::Scratch::new("serve-ready");
+    std::fs::write(scratch.0.join("progress"), "state=replaying\nredo_bytes=10\nleft_bytes=4\n").unwrap();
+    shared.places().database = Some(scratch.0.clone());
+    assert!(ready("503").ends_with("recovering, 6 of 10 bytes\n"));
+    let told = answer(address, "GET /progress", "");
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("\"state\":\"recovering\""), "{told}");
+    running.end();
+}
+
+#[test]
 fn a_stream_tells_everything_first_and_then_each_second() {
     let (shared, running, address) = serving();
     let head = format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost");

@@ -106,6 +106,7 @@ mod tests {
             statement_commits: an embedded database has no connections and no statements
             rollback_statements: an embedded database has no connections and no statements
             statements: an embedded database has no connections and no statements
+            io_capacity_max: Millpond does not count it
             pages_written_by_force.adaptive: Millpond's forces have names of their own
             pages_written_by_force.background: Millpond's forces have names of their own
             pages_written_by_force.sync: Millpond's forces have names of their own

@@ -123,6 +123,7 @@ fn mariadb_10_11() {
             threads_running                    1.0   threads_running
             uptime_seconds                     1236.0   uptime
             rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
+            io_capacity_max                    --- MariaDB 10.11.19 does not show it
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_background_total_pages' switches it on
             pages_written_by_force.sync        --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_sync_total_pages' switches it on
@@ -187,6 +188,7 @@ fn mariadb_10_4_unverified() {
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
             rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
+            io_capacity_max                    --- MariaDB 10.4.34 does not show it
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MariaDB 10.4.34 does not show it
             pages_written_by_force.sync        --- MariaDB 10.4.34 does not show it
@@ -250,6 +252,7 @@ fn mysql_5_7_unverified() {
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
             rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
+            io_capacity_max                    --- MySQL 5.7.44 does not show it
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 5.7.44 does not show it
             pages_written_by_force.sync        --- MySQL 5.7.44 does not show it
@@ -313,6 +316,7 @@ fn mysql_8_4_unverified() {
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
             rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
+            io_capacity_max                    --- MySQL 8.4.3 does not show it
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- MySQL 8.4.3 does not show it
             pages_written_by_force.sync        --- MySQL 8.4.3 does not show it
@@ -376,6 +380,7 @@ fn percona_5_7_unverified() {
             threads_running                    2.0   threads_running
             uptime_seconds                     600.0   uptime
             rollbacks                          --- switched off; SET GLOBAL innodb_monitor_enable = 'trx_rollbacks' switches it on
+            io_capacity_max                    --- Percona Server 5.7.44 does not show it
             pages_written_by_force.adaptive    --- switched off; SET GLOBAL innodb_monitor_enable = 'buffer_flush_adaptive_total_pages' switches it on
             pages_written_by_force.background  --- Percona Server 5.7.44 does not show it
             pages_written_by_force.sync        --- Percona Server 5.7.44 does not show it

@@ -213,7 +213,7 @@ impl Outlook {
         };
         let growth = show_size(forecast.growth.max(1.0));
         let since = forecast.rises_for;
-        format!("{what} if the age goes on growing by {growth}/s, as for {since:.0} s now{}", self.driven())
+        format!("{what}: the age has grown by {growth}/s for {since:.0} s{}", self.driven())
     }
 
     /// Says what drives the age, if that is known.

@@ -3,7 +3,7 @@
 use crate::collect::next_second;
 use crate::forecast::{Driver, Forecaster, Point};
 use crate::sources::{self, About, MetricsOn, Sample, Source};
-use client::{Access, LoginFlags};
+use client::{Access, LoginFlags, Target};
 use output::failure::{Failure, Outcome};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -53,6 +53,36 @@ pub(crate) fn start(target: String, login: LoginFlags, enable_metrics: bool) -> 
         Ok(Message::Failed(failure)) => Err(failure),
         _ => Err(Failure::failed("the target gives no samples")),
     }
+}
+
+/// A target that is not there is asked again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Begins to sample a target that may not be there yet. Fails if it is no target.
+pub(crate) fn start_waiting(target: String, login: LoginFlags) -> Outcome<Sampled> {
+    Target::parse(&target).map_err(Failure::misuse)?;
+    let about = About {
+        target: "a target that is not there yet".to_owned(),
+        version: String::new(),
+        configuration: Vec::new(),
+        origins: Vec::new(),
+        refusals: Vec::new(),
+    };
+    let (sender, messages) = mpsc::channel();
+    std::thread::spawn(move || {
+        loop {
+            match sources::open(&target, &login) {
+                Err(Failure::Failed(why)) => {
+                    if sender.send(Message::Trouble(why)).is_err() {
+                        return;
+                    }
+                    std::thread::sleep(AGAIN);
+                }
+                opened => return sample(|| opened, &sender),
+            }
+        }
+    });
+    Ok(Sampled { about, messages, metrics: None })
 }
 
 fn sample(open: impl FnOnce() -> Outcome<Box<dyn Source>>, sender: &Sender<Message>) {

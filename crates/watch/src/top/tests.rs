@@ -57,9 +57,9 @@ fn shown(state: &State, size: (u16, u16)) -> String {
 fn the_overview_in_80_x_24() {
     expect![[r#"
          MariaDB 10.11.19  mysql://root@localhost/  1 overview  2 log  3 pages  4 waits
-         InnoDB will flush with full force in 3 s if the age goes on growing by 2 MiB/s
+         InnoDB will flush with full force in 4 s: the age has grown by 2 MiB/s for 27 s
         ┌ checkpoint age ──────────────────────────────────────────────────────────────┐
-        │ 60 MiB of 77 MiB, 78 %; soft limit 67 MiB in 3 s at this rate                │
+        │ 60 MiB of 77 MiB, 78 %; soft limit 67 MiB in 4 s at this rate                │
         │ ███████████████████████████████████████████████████████████·······│········· │
         │                     ▁▁▁▂▂▃▃▄▄                                                │
         │  ▁▁▂▂▂▃▃▄▄▄▅▅▆▆▇▇▇███████████                                                │
@@ -140,7 +140,7 @@ fn the_views_of_log_and_pages_in_80_x_24() {
     }
     expect![[r#"
          MariaDB 10.11.19  mysql://root@localhost/  1 overview  2 log  3 pages  4 waits
-         InnoDB will flush with full force in 3 s if the age goes on growing by 2 MiB/s
+         InnoDB will flush with full force in 4 s: the age has grown by 2 MiB/s for 27 s
         ┌ redo log; below: the age ────────────┐┌ syncs and writes; below: syncs/s ────┐
         │ age                           60 MiB ││ syncs/s                          450 │
         │ soft limit                    67 MiB ││ of them the log's/s        not known │
@@ -164,7 +164,7 @@ fn the_views_of_log_and_pages_in_80_x_24() {
         └──────────────────────────────────────┘└──────────────────────────────────────┘
          q quit   p pause   ← → or 1-4 views   ? help
          MariaDB 10.11.19  mysql://root@localhost/  1 overview  2 log  3 pages  4 waits
-         InnoDB will flush with full force in 3 s if the age goes on growing by 2 MiB/s
+         InnoDB will flush with full force in 4 s: the age has grown by 2 MiB/s for 27 s
         ┌ buffer pool; below: dirty percent ───┐┌ pages written/s, by force ───────────┐
         │ █████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒········· ││ adaptive           150 ████████████  │
         │ █ dirty                2 000, 24.6 % ││ background           0               │
@@ -197,7 +197,7 @@ fn the_view_of_waits_in_80_x_24() {
     state.key(Key::Previous);
     expect![[r#"
          MariaDB 10.11.19  mysql://root@localhost/  1 overview  2 log  3 pages  4 waits
-         InnoDB will flush with full force in 3 s if the age goes on growing by 2 MiB/s
+         InnoDB will flush with full force in 4 s: the age has grown by 2 MiB/s for 27 s
         ┌ who waits for what ──────────────────┐┌ work; below: commits/s ──────────────┐
         │ wait for a row lock now          2.0 ││ connections                       17 │
         │ lock waits/s                      12 ││ running a statement        not known │

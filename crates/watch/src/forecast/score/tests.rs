@@ -41,7 +41,7 @@ fn an_event_is_the_limit_after_some_seconds_away_from_it() {
 
 #[test]
 fn a_rise_begins_at_its_foot_and_one_of_less_than_ten_seconds_is_too_fast() {
-    for (seconds, rise_s, too_fast) in [(30, 27.0, 0), (9, 8.0, 1), (4, 4.0, 1)] {
+    for (seconds, rise_s, too_fast) in [(30, 28.0, 0), (9, 9.0, 1), (4, 4.0, 1)] {
         let score = counted(&rise(seconds), &[]);
         assert_eq!((score.events[0].rise.round(), score.too_fast()), (rise_s, too_fast), "{seconds}");
     }
@@ -68,7 +68,7 @@ fn an_event_is_foreseen_if_it_was_said_ten_seconds_before_without_a_pause() {
         let score = counted(&rise(30), said);
         assert_eq!((score.events[0].lead, score.foreseen()), (lead, foreseen), "{said:?}");
     }
-    assert_eq!(events_of(&counted(&rise(30), &[(25, 39, 10.0)])), [(39.0, 27.0, Some(14.0))]);
+    assert_eq!(events_of(&counted(&rise(30), &[(25, 39, 10.0)])), [(39.0, 28.0, Some(14.0))]);
 }
 
 #[test]

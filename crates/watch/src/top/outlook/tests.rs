@@ -64,8 +64,10 @@ fn server(ages: &[f64], more: &[(u64, &str, f64)]) -> Vec<Sample> {
 fn a_forecast_needs_a_steady_rise_below_the_soft_limit_and_is_none_above_it() {
     let rising: Vec<f64> = (0..12).map(|i| 500.0 + 40.0 * f64::from(i)).collect();
     expect![[r#"
-        0   to 7   s  Calm: nothing waits
-        8   to 9   s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 40 B/s
+        0   to 6   s  Calm: nothing waits
+        7   to 7   s  Notable: InnoDB will flush with full force in 2 s: the age has grown by 40 B/s for 7 s
+        8   to 8   s  Notable: InnoDB will flush with full force in 1 s: the age has grown by 40 B/s for 8 s
+        9   to 9   s  Notable: InnoDB will flush with full force in 1 s: the age has grown by 40 B/s for 9 s
         10  to 10  s  Notable: the checkpoint age is at its soft limit or above, 90 % of the limit; InnoDB flushes with full force
         11  to 11  s  Notable: the checkpoint age is at its soft limit or above, 94 % of the limit; InnoDB flushes with full force
     "#]].assert_eq(&script(&server(&rising, &[])));
@@ -313,8 +315,8 @@ fn what_is_said_of_loads_that_were_recorded() {
         out
     };
     expect![[r#"
-        0   to 38  s  Calm: nothing waits
-        39  to 52  s  Notable: InnoDB will flush with full force in 1 s if the age goes on growing by 1.9 MiB/s
+        0   to 39  s  Calm: nothing waits
+        40  to 52  s  Notable: InnoDB will flush with full force in 1 s: the age has grown by 1.9 MiB/s for 45 s
         53  to 59  s  Notable: the checkpoint age is at its soft limit or above, 4 % of the limit; InnoDB flushes with full force
     "#]].assert_eq(&script_of("rise"));
     expect![[r#"

@@ -27,8 +27,8 @@ pub(crate) struct Capacities {
     /// --io-capacity, at least 2000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(IO_CAPACITY_MIN..))]
     io_capacity_max: Option<u64>,
-    /// Under InnoDB's law, as MariaDB 10.5 and 10.6 have it: pages at the end of the LRU list that
-    /// are written at a time when no frame is free; below --lru-scan-depth
+    /// Under InnoDB's law: pages written at a time when no frame is free, as in MariaDB 10.6
+    /// [default: later versions do otherwise]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     lru_flush_size: Option<u64>,
     /// Under InnoDB's law: free frames that are kept ready [default: 1536; innodb-mysql: 1024]

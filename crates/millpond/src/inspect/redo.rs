@@ -22,7 +22,7 @@ use vfs::Vfs;
 pub struct RedoRow {
     /// Whose the bytes are.
     pub owner: RedoOwner,
-    /// The kind of record, as [`log`](super::log) names it.
+    /// The kind of record, as [`log`](super::log()) names it.
     pub record: &'static str,
     /// Number of records.
     pub records: u64,

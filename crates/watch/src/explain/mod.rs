@@ -1,7 +1,7 @@
 //! What settings and figures mean: InnoDB's, the server's and Millpond's.
 //!
 //! The facts are in text files beside this one, which the program contains; [`entry`] reads them.
-//! Millpond's own figures come from the catalog of metrics. [`nearest`] finds what a wrong name may
+//! Millpond's own figures come from the catalog of metrics. `nearest` finds what a wrong name may
 //! have meant, [`show`] prints.
 
 mod entry;

@@ -3,8 +3,8 @@
 //!
 //! `guard` says which servers are not tried. `plan` makes statements of a piece of advice,
 //! `settling` says when a server has settled after a change, `measure` and `rank` compare,
-//! `verdict` decides; these are pure. `blocks` watches, `experiment` changes the setting and puts it back.
-//! `proof` is what is shown and kept.
+//! `verdict` decides; these are pure. `blocks` watches, `experiment` changes the setting and puts
+//! it back. `proof` is what is shown and kept.
 
 mod blocks;
 mod experiment;

@@ -17,8 +17,8 @@ const INDENT: usize = 10;
 /// What an experiment has shown.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Proof {
-    format: &'static str,
-    program: &'static str,
+    #[serde(flatten)]
+    made: Made,
     pub(super) target: String,
     pub(super) version: String,
     #[serde(flatten)]
@@ -35,6 +35,13 @@ pub(super) struct Proof {
     why: String,
     /// Whether the new value stays.
     pub(super) kept: bool,
+}
+
+/// What has made a proof.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Made {
+    format: &'static str,
+    program: &'static str,
 }
 
 /// What was tried.
@@ -61,8 +68,7 @@ pub(super) struct BlockOf {
 impl Proof {
     pub(super) fn new(plan: &Plan, undo: Vec<String>, block_s: u64, judgement: Judgement) -> Proof {
         Proof {
-            format: FORMAT,
-            program: concat!("millpond ", env!("CARGO_PKG_VERSION")),
+            made: Made { format: FORMAT, program: concat!("millpond ", env!("CARGO_PKG_VERSION")) },
             target: String::new(),
             version: String::new(),
             change: Change {

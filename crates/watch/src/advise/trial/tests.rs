@@ -114,13 +114,13 @@ fn a_longer_log_that_helps() {
             do        SET GLOBAL innodb_log_file_size = 64*1024*1024
             undo      SET GLOBAL innodb_log_file_size = 10485760
 
-                                                 before    after   before    after      effect   chance
-            transactions a second                  1003     1303     1027     1306       +28 %  <0.0001  better
-            worst seconds                           936     1223      959     1231       +29 %  <0.0001  better
-            checkpoint age, % of the limit           95       60       95       60  -35 points  <0.0001  (shown only)
-            at the soft limit, % of the time        100      0.0      100      0.0 -100 points  <0.0001  better
-            waits for a free page a second          0.0      0.0      0.0      0.0        +0.0   1.0000
-            pages written a second                  902      501      915      498       -45 %  <0.0001  (shown only)
+                                              before   after  before   after      effect  chance
+            transactions a second               1003    1303    1027    1306       +28 % <0.0001  better
+            worst seconds                        936    1223     959    1231       +29 % <0.0001  better
+            checkpoint age, % of the limit        95      60      95      60  -35 points <0.0001  (shown only)
+            at the soft limit, % of the time     100     0.0     100     0.0 -100 points <0.0001  better
+            waits for a free page a second       0.0     0.0     0.0     0.0        +0.0  1.0000
+            pages written a second               902     501     915     498       -45 % <0.0001  (shown only)
 
             verdict   better: transactions a second +28 %; worst seconds +29 %; at the soft limit, % of the time
                       -100 points
@@ -143,11 +143,11 @@ fn a_setting_without_an_effect_is_put_back() {
             do        SET GLOBAL innodb_log_file_size = 64*1024*1024
             undo      SET GLOBAL innodb_log_file_size = 10485760
 
-                                                 before    after   before    after      effect   chance
-            transactions a second                  1005     1010     1028      993        -2 %   0.3422
-            worst seconds                           872      886      894      880        -0 %   0.5941
-            checkpoint age, % of the limit           50       50       50       50   +0 points   1.0000  (shown only)
-            at the soft limit, % of the time        0.0      0.0      0.0      0.0   +0 points   1.0000
+                                              before   after  before   after      effect  chance
+            transactions a second               1005    1010    1028     993        -2 %  0.3422
+            worst seconds                        872     886     894     880        -0 %  0.5941
+            checkpoint age, % of the limit        50      50      50      50   +0 points  1.0000  (shown only)
+            at the soft limit, % of the time     0.0     0.0     0.0     0.0   +0 points  1.0000
 
             verdict   no difference: nothing changed with the setting, each time, by more than chance and by
                       enough to matter
@@ -169,10 +169,10 @@ fn more_transactions_do_not_outweigh_waits() {
             do        SET GLOBAL innodb_log_file_size = 64*1024*1024
             undo      SET GLOBAL innodb_log_file_size = 10485760
 
-                                                 before    after   before    after      effect   chance
-            transactions a second                  1001     1202     1008     1198       +19 %  <0.0001  better
-            worst seconds                           968     1164      975     1164       +20 %  <0.0001  better
-            waits for a free page a second          0.0      9.0      0.0      9.0        +9.0  <0.0001  worse
+                                              before   after  before   after      effect  chance
+            transactions a second               1001    1202    1008    1198       +19 % <0.0001  better
+            worst seconds                        968    1164     975    1164       +20 % <0.0001  better
+            waits for a free page a second       0.0     9.0     0.0     9.0        +9.0 <0.0001  worse
 
             verdict   worse: waits for a free page a second +9.0
             now       put back: the server has its old settings

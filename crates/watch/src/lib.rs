@@ -3,10 +3,10 @@
 //!
 //! `cli` holds the commands. `sources` samples servers and databases; `collect` keeps the samples,
 //! `record` the last days, and `stalk` the minutes around a stall; `claimed` is a directory that
-//! one process writes. `top` shows samples in a terminal, `serve` in a browser; `forecast`
-//! foretells when the log's limits are reached. `plot` reads what was kept, and `report` draws it.
-//! `advise` says what to change. `redo` shows who writes the redo log, `trace_fsync` the syncs of a
-//! process, `explain` what settings and figures mean.
+//! one process writes. `top` shows samples in a terminal, `serve` in a browser, live or of the
+//! `past`; `forecast` foretells when the log's limits are reached. `plot` reads what was kept, and
+//! `report` draws it. `advise` says what to change. `redo` shows who writes the redo log,
+//! `trace_fsync` the syncs of a process, `explain` what settings and figures mean.
 
 mod advise;
 mod claimed;
@@ -14,6 +14,7 @@ mod cli;
 mod collect;
 mod explain;
 mod forecast;
+mod past;
 mod plot;
 mod record;
 mod redo;

@@ -77,6 +77,11 @@ impl Window {
     }
 }
 
+/// Says whether a directory is one of kept samples, and not of a database that may be open.
+pub(crate) fn is_recorded(dir: &Path) -> bool {
+    dir.join(MARK).exists() || dir.join(STATS).exists()
+}
+
 /// Reads a directory, without its first `skip` seconds.
 pub fn load(dir: &Path, skip: f64, wanted: Wanted<'_>) -> Outcome<Input> {
     load_part(dir, Window::default(), skip, wanted)

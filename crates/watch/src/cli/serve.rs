@@ -1,5 +1,6 @@
 //! `millpond serve TARGET`: the write path live in a browser, and for Prometheus.
 
+use super::plot::parse_past;
 use crate::serve::{self, DEFAULT_LISTEN, Job, parse_listen};
 use client::LoginFlags;
 use output::failure::Outcome;
@@ -9,11 +10,19 @@ use std::path::PathBuf;
 /// Watch a server or a database live in a browser, and by Prometheus
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a database directory, or a
+    /// directory of `record` or `collect`
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
     login: LoginFlags,
+    /// The hour before this time, in UTC: 14:03, -10m, 2026-11-24T14:03; TARGET is a directory
+    /// [default: live; of a recording its last hour]
+    #[arg(
+        long, value_name = "TIME", value_parser = parse_past, allow_hyphen_values = true,
+        conflicts_with_all = ["enable_metrics", "wait", "error_log"]
+    )]
+    at: Option<u64>,
     /// Where browsers come to; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_LISTEN, value_parser = parse_listen)]
     listen: SocketAddr,
@@ -40,8 +49,19 @@ pub struct Serve {
 impl Serve {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let Serve { target, login, listen, network, names, token_file, enable_metrics, wait, error_log } =
-            self;
-        serve::run(Job { target, login, listen, network, names, token_file, enable_metrics, wait, error_log })
+        let Serve { target, login, listen, network, names, token_file, .. } = self;
+        let Serve { at: at_us, enable_metrics, wait, error_log, .. } = self;
+        serve::run(Job {
+            target,
+            login,
+            listen,
+            network,
+            names,
+            token_file,
+            enable_metrics,
+            wait,
+            error_log,
+            at_us,
+        })
     }
 }

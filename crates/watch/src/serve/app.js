@@ -7,6 +7,8 @@
   var charts = [];
   // What is shown: its length, and its end; without an end it is live.
   var seconds = 300, end = null, cursor = null, clock = 0, connected = false, trouble = null;
+  // The past is shown, and not a target that lives; the connection over which it was told.
+  var past = false, stream = null;
   var $ = function (id) { return document.getElementById(id); };
 
   function two(n) { return (n < 10 ? "0" : "") + n; }
@@ -231,7 +233,7 @@
       button.classList.toggle("chosen", chosen);
       button.setAttribute("aria-pressed", String(chosen));
     });
-    $("shown").textContent = (cursor !== null ? "at " + time(data.t[nearest(cursor)] || cursor) + ", " : "") + time(span[0]) + " to " + time(span[1]) + (paused ? ", held" : ", live");
+    $("shown").textContent = (cursor !== null ? "at " + time(data.t[nearest(cursor)] || cursor) + ", " : "") + time(span[0]) + " to " + time(span[1]) + (past ? ", the past" : paused ? ", held" : ", live");
   }
   function pairs(node, list, make) {
     if (node.childElementCount !== list.length) {
@@ -289,6 +291,10 @@
     });
   }
   function state() {
+    if (past) {
+      put($("state"), !connected ? "no connection to millpond serve; trying again" : "the past, until " + new Date(last()).toLocaleString());
+      return;
+    }
     var gone = trouble || !connected;
     put($("state"), !connected ? "no connection to millpond serve; trying again" : trouble ? "the target is gone since " + time(trouble.since) : "live, " + time(last()));
     $("first").classList.toggle("gone", Boolean(gone));
@@ -361,9 +367,19 @@
 
   // --- what the user does --------------------------------------------------------------------
 
+  // Another hour of the past: the one before a moment.
+  function ask(until) { end = null; cursor = null; connect(Math.round(until)); }
   function pause() { end = end === null ? last() : null; if (end === null && LENGTHS.indexOf(seconds) < 0) { seconds = 300; } drawAll(); }
-  function live() { end = null; cursor = null; if (LENGTHS.indexOf(seconds) < 0) { seconds = 300; } drawAll(); }
+  function live() {
+    if (past) { ask(Date.now()); return; }
+    end = null; cursor = null; if (LENGTHS.indexOf(seconds) < 0) { seconds = 300; } drawAll();
+  }
   function move(by) {
+    if (past && data.t.length) {
+      var shown = range();
+      if (by < 0 && shown[0] <= data.t[0]) { ask(data.t[0]); return; }
+      if (by > 0 && shown[1] >= last()) { ask(last() + KEPT_MS); return; }
+    }
     var to = (end === null ? last() : end) + by * seconds * 500;
     var least = (data.t[0] || 0) + seconds * 1e3;
     end = Math.min(last(), Math.max(Math.min(least, last()), to));
@@ -380,6 +396,10 @@
     zoom(LENGTHS[Math.min(LENGTHS.length - 1, Math.max(0, (at < 0 ? LENGTHS.length : at) + by))]);
   }
   $("pause").addEventListener("click", pause);
+  $("until").addEventListener("change", function () {
+    var until = new Date($("until").value).getTime();
+    if (until > 0) { ask(until + 1e3); }
+  });
   $("live").addEventListener("click", live);
   $("back").addEventListener("click", function () { move(-1); });
   $("forth").addEventListener("click", function () { move(1); });
@@ -390,6 +410,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey) { return; }
     var onButton = /^(BUTTON|SUMMARY|A)$/.test(event.target.tagName), inPlot = event.target.tagName === "FIGURE";
     var step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    if (event.target.tagName === "INPUT") { return; }
     if (step && inPlot && data.t.length) {
       var at = nearest(cursor === null ? range()[1] : cursor) + step;
       cursor = data.t[Math.min(data.t.length - 1, Math.max(0, at))];
@@ -411,6 +432,10 @@
   // --- what is told --------------------------------------------------------------------------
 
   function hello(told) {
+    past = Boolean(told.past);
+    $("pause").hidden = past;
+    $("when").hidden = !past;
+    $("live").textContent = past ? "The end" : "Live";
     data = { views: told.views, t: told.t, v: told.v };
     trouble = told.trouble;
     put($("target"), told.target);
@@ -420,6 +445,8 @@
     happened(told.events);
     state();
     build();
+    // The time of this clock, as the field wants it.
+    if (past) { $("until").value = new Date(last() - new Date(last()).getTimezoneOffset() * 6e4).toISOString().slice(0, 19); }
   }
   function second(told) {
     trouble = null;
@@ -439,19 +466,23 @@
     if (end === null) { drawAll(); }
     document.documentElement.dataset.seconds = String(++clock);
   }
-  function connect() {
-    var events = new EventSource("events");
+  function connect(until) {
+    if (stream) { stream.close(); }
+    var events = stream = new EventSource(until ? "events?until=" + until : "events");
     var on = function (name, take) {
       events.addEventListener(name, function (event) { connected = true; take(JSON.parse(event.data)); });
     };
     on("hello", hello);
     on("second", second);
     on("trouble", function (told) { trouble = told; first(told.first); happened(told.events); state(); });
+    // Nothing was recorded then: what is shown stays.
+    on("nothing", function (told) { put($("state"), told.why); });
     events.onerror = function () {
+      if (events !== stream) { return; }
       connected = false;
       state();
       // A refusal ends the stream for good; a lost connection does not.
-      if (events.readyState === EventSource.CLOSED) { events.close(); setTimeout(connect, 3000); }
+      if (events.readyState === EventSource.CLOSED) { events.close(); setTimeout(function () { if (events === stream) { connect(until); } }, 3000); }
     };
   }
   connect();

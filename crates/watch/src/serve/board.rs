@@ -142,6 +142,19 @@ impl Board {
         self.newest.as_ref().filter(|_| self.trouble.is_none())
     }
 
+    /// Notes what happened at a moment of the past.
+    pub(super) fn note(&mut self, unix_us: u64, what: String) {
+        self.happened(unix_us, what);
+    }
+
+    /// Returns everything, for a page that shows the past.
+    pub(super) fn hello_of_the_past(&self) -> String {
+        let mut out = self.hello();
+        out.pop();
+        out.push_str(",\"past\":true}");
+        out
+    }
+
     fn happened(&mut self, unix_us: u64, what: String) {
         if self.events.len() == EVENTS {
             self.events.pop_front();

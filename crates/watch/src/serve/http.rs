@@ -8,6 +8,7 @@
 use super::access::{Answer, Request, Rules, judge};
 use super::board::Board;
 use super::exposition::exposition;
+use super::past::{Past, asked_for};
 use super::probe::{Health, Places, progress, ready};
 use axum::Router;
 use axum::body::Body;
@@ -79,6 +80,8 @@ pub(super) struct Shared {
     places: Mutex<Places>,
     /// The target gives samples.
     answers: AtomicBool,
+    /// If it is the past that is looked at.
+    past: Option<Past>,
 }
 
 impl Shared {
@@ -86,7 +89,13 @@ impl Shared {
         let (events, _) = broadcast::channel(BEHIND);
         let streams = Arc::new(Semaphore::new(STREAMS));
         let (places, answers) = (Mutex::default(), AtomicBool::new(false));
-        Shared { board: Mutex::new(board), rules, events, streams, stalled: STALLED, places, answers }
+        let board = Mutex::new(board);
+        Shared { board, rules, events, streams, stalled: STALLED, places, answers, past: None }
+    }
+
+    /// Shows the past.
+    pub(super) fn of(self, past: Past) -> Shared {
+        Shared { past: Some(past), ..self }
     }
 
     /// Notes whether the target gives samples.
@@ -205,7 +214,13 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, hea
         Answer::Script => typed("text/javascript; charset=utf-8", SCRIPT),
         Answer::Style => typed("text/css; charset=utf-8", format!("{PLOT_STYLE}\n{STYLE}")),
         Answer::Events if method == Method::HEAD => typed("text/event-stream", ""),
-        Answer::Events => stream_of(shared),
+        Answer::Events => match shared.past.clone() {
+            Some(past) => stream_of_the_past(&shared, past, asked_for(uri.query())).await,
+            None => stream_of(shared),
+        },
+        Answer::Metrics | Answer::Ready | Answer::Progress if shared.past.is_some() => {
+            refused(404, "this is the past: there is nothing to measure")
+        }
         Answer::Metrics => {
             let board = shared.board();
             let text = exposition(board.about(), board.newest(), board.forecast());
@@ -258,6 +273,23 @@ fn stream_of(shared: Arc<Shared>) -> Response {
     let stream = stream::unfold(looking, |mut looking| async move {
         let sent = next(&mut looking).await?;
         Some((Ok::<Sent, Infallible>(sent), looking))
+    });
+    Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+}
+
+/// Tells all of the hour before a moment at once. The connection stays, so that the page does not
+/// ask again.
+async fn stream_of_the_past(shared: &Shared, past: Past, until_us: Option<u64>) -> Response {
+    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else {
+        return refused(503, "too many browsers look already; close one");
+    };
+    // It reads files.
+    let told = tokio::task::spawn_blocking(move || past.told(until_us)).await;
+    let Ok((name, text)) = told else { return refused(500, "the past cannot be read") };
+    let first = Sent::default().event(name).data(text);
+    let stream = stream::unfold((Some(first), place), |(first, place)| async move {
+        let Some(sent) = first else { return std::future::pending().await };
+        Some((Ok::<Sent, Infallible>(sent), (None, place)))
     });
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
 }

@@ -10,6 +10,7 @@ mod access;
 mod board;
 mod exposition;
 mod http;
+mod past;
 mod probe;
 mod token;
 
@@ -23,6 +24,7 @@ use client::LoginFlags;
 use http::{Event, Shared};
 use output::failure::{Failure, Outcome};
 use output::stop;
+use past::Past;
 use probe::Places;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -54,10 +56,20 @@ pub(crate) struct Job {
     pub(crate) wait: bool,
     /// The error log of a server, which tells how far its recovery is.
     pub(crate) error_log: Option<PathBuf>,
+    /// The past is shown: the hour before this moment, microseconds since 1970.
+    pub(crate) at_us: Option<u64>,
 }
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(job: Job) -> Outcome {
+    match Past::of(Path::new(&job.target), job.at_us) {
+        Some(past) => run_past(&job, past),
+        None => run_live(job),
+    }
+}
+
+/// Begins to listen. Returns what judges requests, too.
+fn open(job: &Job) -> Outcome<(TcpListener, SocketAddr, Rules)> {
     access::check_listen(job.listen, job.network).map_err(Failure::misuse)?;
     let token = match &job.token_file {
         Some(file) => token::from_file(file)?,
@@ -70,6 +82,34 @@ pub(crate) fn run(job: Job) -> Outcome {
     let broken = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", job.listen));
     listener.set_nonblocking(true).map_err(broken)?;
     let listen = listener.local_addr().map_err(broken)?;
+    let rules = Rules { token, names: job.names.clone(), listen: listen.ip() };
+    Ok((listener, listen, rules))
+}
+
+/// Shows what was recorded.
+fn run_past(job: &Job, past: Past) -> Outcome {
+    if job.enable_metrics || job.wait || job.error_log.is_some() {
+        return Err(Failure::misuse(format!(
+            "{} is looked at as it was: --enable-metrics, --wait and --error-log are for a live target",
+            job.target
+        )));
+    }
+    let board = past.board(None)?;
+    let (listener, listen, rules) = open(job)?;
+    stop::install();
+    let said = format!("{}Ctrl-C ends it\n", said_of_page(listen, &rules.token));
+    let server = http::start(Arc::new(Shared::new(board, rules).of(past)), listener)?;
+    output::print(&said);
+    while !stop::asked() {
+        std::thread::sleep(LOOK);
+    }
+    server.end();
+    Ok(())
+}
+
+/// Shows a target as it is now.
+fn run_live(job: Job) -> Outcome {
+    let (listener, listen, rules) = open(&job)?;
     let dir = Path::new(&job.target).to_owned();
     let is_server = job.target.contains("://");
     if job.enable_metrics {
@@ -86,7 +126,6 @@ pub(crate) fn run(job: Job) -> Outcome {
     }
     let mut board = Board::new(about);
     remember(&mut board, &dir);
-    let rules = Rules { token, names: job.names, listen: listen.ip() };
     let said = said(listen, &rules.token);
     let error_log = job.error_log.or_else(|| error_log_of(board.about()));
     let shared = Arc::new(Shared::new(board, rules));
@@ -109,9 +148,13 @@ pub(crate) fn run(job: Job) -> Outcome {
 /// Returns what is printed when browsers may come.
 fn said(listen: SocketAddr, token: &str) -> String {
     format!(
-        "dashboard:  http://{listen}/{token}/\nPrometheus: http://{listen}/metrics with \
-         `Authorization: Bearer {token}`\nCtrl-C ends it\n"
+        "{}Prometheus: http://{listen}/metrics with `Authorization: Bearer {token}`\nCtrl-C ends it\n",
+        said_of_page(listen, token)
     )
+}
+
+fn said_of_page(listen: SocketAddr, token: &str) -> String {
+    format!("dashboard:  http://{listen}/{token}/\n")
 }
 
 /// Tells the board what a flight recorder knows of the last hour.

@@ -227,3 +227,50 @@ fn no_two_elements_of_the_page_have_one_id() {
             && !ids.iter().any(|id| id.starts_with("plot-"))
     );
 }
+
+/// Writes a collection of so many seconds, from a moment on, seconds since 1970.
+fn collected(dir: &Path, begin: u64, seconds: u64) {
+    let head = r#"{"format":"millpond stats 1","program":"p","target":"mysql://db/","version":"MariaDB 10.11.19","absent":{}}"#;
+    let mut text = format!("{head}\n{}\n", r#"{"columns":[["commits","count","counter"]]}"#);
+    for second in 0..seconds {
+        text.push_str(&format!(r#"{{"time":{}.0,"values":[[0,{}.0]]}}"#, begin + second, 7 * second));
+        text.push('\n');
+    }
+    std::fs::write(dir.join("stats.jsonl"), text).unwrap();
+}
+
+#[test]
+fn each_browser_chooses_an_hour_of_the_past() {
+    let scratch = crate::scratch::Scratch::new("serve-past");
+    let begin = 1_764_000_000;
+    collected(&scratch.0, begin, 7205);
+    let past = Past::of(&scratch.0, None).expect("a collection is past");
+    assert!(Past::of(Path::new("/"), None).is_none() && Past::of(Path::new("/"), Some(1)).is_some());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip() };
+    let shared = Shared::new(past.board(None).unwrap(), rules).of(past);
+    let running = http::start(Arc::new(shared), listener).unwrap();
+    let told = |query: &str| {
+        let head = format!("GET /{TOKEN}/events{query} HTTP/1.1\r\nHost: localhost");
+        until(&mut ask(address, &head), "}\n\n")
+    };
+    let times = |text: &str| {
+        let list = text.split_once("\"t\":[").unwrap().1.split_once(']').unwrap().0.to_owned();
+        let all: Vec<u64> = list.split(',').map(|ms| ms.parse::<u64>().unwrap() / 1000 - begin).collect();
+        (all[0], all[all.len() - 1])
+    };
+    let last = told("");
+    assert!(last.contains("event: hello") && last.contains("\"past\":true"), "{last}");
+    assert_eq!(times(&last), (3605, 7204));
+    let ms = |second: u64| format!("?until={}", (begin + second) * 1000);
+    assert_eq!(times(&told(&ms(3700))), (101, 3700), "3,600 seconds");
+    assert_eq!(times(&told(&ms(99_999))), (3605, 7204), "after the end it is the last hour");
+    let nothing = told("?until=1000");
+    assert!(nothing.contains("event: nothing") && nothing.contains("no samples"), "{nothing}");
+    for path in ["/ready", "/progress"] {
+        assert!(answer(address, &format!("GET {path}"), "").contains("404"), "{path}");
+    }
+    running.end();
+}

@@ -1,10 +1,10 @@
 //! What `top` shows of a moment in the past.
 
 use super::state::State;
+use crate::past;
 use crate::plot::{Window, load_part};
-use crate::sources::{Sample, is_of_schema};
+use crate::sources::is_of_schema;
 use output::failure::{Failure, Outcome};
-use output::samples::ColumnKind;
 use std::path::Path;
 
 /// So much of the past before the moment is shown, seconds.
@@ -21,12 +21,6 @@ pub(super) fn state_at(dir: &Path, at_us: u64) -> Outcome<State> {
         return Err(Failure::misuse(format!("{} has no samples of that minute", dir.display())));
     }
     let mut state = State::new(input.target.clone(), input.version.clone());
-    for (i, second) in samples.seconds.iter().enumerate() {
-        let value = |(name, column): (&String, &output::samples::Column)| {
-            Some((name.clone(), "", ColumnKind::Gauge, column.values.get(i).copied().flatten()?))
-        };
-        let values = samples.columns.iter().filter_map(value).collect();
-        state.take(Sample::new(((began + second) * 1e6).round() as u64, values));
-    }
+    past::samples(&input, f64::NEG_INFINITY).for_each(|sample| state.take(sample));
     Ok(state)
 }

@@ -1,11 +1,13 @@
 //! Compiles and links the plugin.
 
-use super::compiler::{compiler, sources};
+use super::compiler::{compiler, interface, sources};
 use super::headers::Headers;
-use super::{layout, make_dir, output, plugin_path, target};
+use super::{layout, make_dir, output, plugin_path, target, write};
 use checkout::cargo;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 /// Warnings that the plugin's own code must not have.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
@@ -17,6 +19,11 @@ const FAILED: &str = "a compiling thread has failed";
 pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
     let objects = target().join("objects");
     make_dir(&objects)?;
+    // A second build would compile with a precompiled header that the first one is writing. The
+    // lock ends with the file.
+    let lock = objects.join("LOCK");
+    let lock = File::create(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
+    lock.lock().map_err(|e| format!("cannot lock {}: {e}", objects.display()))?;
     if !headers.are_exact() {
         layout::check(headers)?;
         println!("headers of {} fit the server {}", headers.version, headers.server);
@@ -31,19 +38,47 @@ pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
     link(&compiled)
 }
 
-/// Compiles the plugin's own files, and returns the objects.
+/// Compiles the plugin's own files, and returns the objects. If none of them is older than what it
+/// is made of, they stay.
 fn compile_own(headers: &Headers, objects: &Path) -> Result<Vec<PathBuf>, String> {
+    let is_source = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "cc");
+    let mut inputs = files_in(&sources())?;
+    let own: Vec<PathBuf> = inputs.iter().filter(is_source).cloned().collect();
+    inputs.extend(files_in(&interface())?);
+    // This program has the compiler's options.
+    inputs.push(std::env::current_exe().map_err(|e| format!("where this program is: {e}"))?);
+    let made: Vec<PathBuf> = own.iter().map(|file| object_of(file, objects)).collect();
+    let (of, with) = (objects.join("headers"), format!("{} {}", headers.version, headers.server));
+    let newest = inputs.iter().map(|input| changed_at(input)).max();
+    let is_newer = made.iter().all(|object| changed_at(object) > newest.flatten());
+    if is_newer && std::fs::read_to_string(&of).is_ok_and(|was| was == with) {
+        return Ok(made);
+    }
+    write(&of, "")?;
     // The server's headers take most of the time; they are compiled once for all files.
     let precompiled = objects.join("server.h.gch");
     let mut compiler = compiler(headers);
     output(compiler.args(["-x", "c++-header", "-o"]).arg(&precompiled).arg(sources().join("server.h")))?;
-    let mut files: Vec<PathBuf> = std::fs::read_dir(sources())
-        .map_err(|e| format!("cannot read {}: {e}", sources().display()))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cc"))
-        .collect();
+    let made = compile_all(headers, &own, objects)?;
+    write(&of, &with).map(|()| made)
+}
+
+/// Returns the files of a directory in order.
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(dir).map_err(|e| format!("cannot read {}: {e}", dir.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
-    compile_all(headers, &files, objects)
+    Ok(files)
+}
+
+/// Returns when a file was last changed, if it is there.
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+/// Returns where the object of a source file is.
+fn object_of(file: &Path, objects: &Path) -> PathBuf {
+    objects.join(file.file_name().unwrap_or_default()).with_extension("o")
 }
 
 /// Compiles all files, as many at once as there are processors.
@@ -65,7 +100,7 @@ fn compile_all(headers: &Headers, files: &[PathBuf], objects: &Path) -> Result<V
 }
 
 fn compile(headers: &Headers, file: &Path, objects: &Path) -> Result<PathBuf, String> {
-    let object = objects.join(file.file_name().unwrap_or_default()).with_extension("o");
+    let object = object_of(file, objects);
     let mut compiler = compiler(headers);
     // The directory of the precompiled header comes first, so that `server.h` means that one.
     compiler.arg("-include").arg(objects.join("server.h")).args(WARNINGS);
@@ -77,13 +112,17 @@ fn compile(headers: &Headers, file: &Path, objects: &Path) -> Result<PathBuf, St
 fn link(objects: &[PathBuf]) -> Result<PathBuf, String> {
     let release = target().parent().map(|dir| dir.join("release")).unwrap_or_default();
     let plugin = plugin_path();
+    // A server may start meanwhile, with the whole file of the last build.
+    let linked = plugin.with_extension("linked");
     let mut linker = Command::new("g++");
-    linker.args(["-shared", "-o"]).arg(&plugin).args(objects).arg(release.join("libmillpond_ffi.a"));
+    linker.args(["-shared", "-o"]).arg(&linked).args(objects).arg(release.join("libmillpond_ffi.a"));
     linker.args([
         "-lmysqlservices",
         "-Wl,-z,nodelete",
         "-Wl,--gc-sections",
         "-Wl,--exclude-libs,libmillpond_ffi.a",
     ]);
-    output(linker.args(["-lpthread", "-ldl", "-lm"])).map(|_| plugin)
+    output(linker.args(["-lpthread", "-ldl", "-lm"]))?;
+    std::fs::rename(&linked, &plugin).map_err(|e| format!("{}: {e}", plugin.display()))?;
+    Ok(plugin)
 }

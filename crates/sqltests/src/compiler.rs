@@ -23,8 +23,13 @@ pub(super) fn compiler(headers: &Headers) -> Command {
     for part in ["include", "sql", "wsrep-lib/include", "wsrep-lib/wsrep-API/v26"] {
         compiler.arg("-isystem").arg(headers.source.join(part));
     }
-    compiler.arg("-I").arg(sources()).arg("-I").arg(root().join("crates/ffi/include"));
+    compiler.arg("-I").arg(sources()).arg("-I").arg(interface());
     compiler
+}
+
+/// Returns the directory of the engine's C interface.
+pub(super) fn interface() -> PathBuf {
+    root().join("crates/ffi/include")
 }
 
 /// Returns the directory of the plugin's files.

@@ -14,7 +14,7 @@ use super::share::Share;
 use super::snapshots;
 use super::steps::{expect, refused, try_until};
 use super::xa;
-use super::{is_root, make_dir, output, sql};
+use super::{is_root, make_dir, output, sql, watchdog};
 use Case::{Shared, Whole};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// A server of a test ends by itself, even if the test is killed.
 const LIFE: Duration = Duration::from_secs(1800);
+/// A case that has not ended by then is stuck.
+const LONGEST: Duration = Duration::from_secs(900);
 /// Bytes of the file system that is filled.
 const SMALL_DISK: u64 = 256 << 20;
 /// In each row of the table whose pages are damaged.
@@ -67,10 +69,10 @@ pub(super) fn run(dir: &Path, part: &str, share: Share) -> Result<(), String> {
         let began = Instant::now();
         let dir = dir.join(n.to_string());
         make_dir(&dir)?;
-        let outcome = match case {
+        let outcome = watchdog::within(LONGEST, name, || match case {
             Whole(run) => run(&dir),
             Shared(run) => run(&dir, share),
-        };
+        });
         if let Err(why) = outcome {
             // If one still runs.
             let _ = server::stop(&dir);

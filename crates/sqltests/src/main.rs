@@ -65,6 +65,7 @@ mod trace;
 mod tree;
 mod turn_durability;
 mod variants;
+mod watchdog;
 mod xa;
 
 use build::{build, build_for_tests};

@@ -26,6 +26,8 @@ impl Server {
     pub(super) fn client(&self) -> Command {
         let mut client = Command::new("mariadb");
         client.arg("--no-defaults").arg("--user=root").arg(format!("--socket={}", self.socket.display()));
+        // The kernel takes connections for a process that is stuck in its end.
+        client.arg(format!("--connect-timeout={}", PATIENCE.as_secs()));
         client
     }
 

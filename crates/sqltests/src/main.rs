@@ -61,6 +61,7 @@ mod steps;
 mod suites;
 mod sysbench;
 mod topologies;
+mod torn;
 mod trace;
 mod tree;
 mod turn_durability;

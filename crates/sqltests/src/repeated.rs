@@ -36,12 +36,12 @@ const IN_THE_WAY: [&str; 11] = [
 ];
 
 /// A server and the copy of its engine's files.
-struct Engine<'d> {
-    dir: &'d Path,
+pub(super) struct Engine<'d> {
+    pub(super) dir: &'d Path,
 }
 
 impl Engine<'_> {
-    fn start(&self, more: &[&str]) -> Result<Server, String> {
+    pub(super) fn start(&self, more: &[&str]) -> Result<Server, String> {
         let log = ["--log-bin=binlog", "--server-id=1", "--binlog-format=MIXED", "--sync-binlog=1"];
         server::start(self.dir, LIFE, &[&log, more].concat())
     }
@@ -55,12 +55,12 @@ impl Engine<'_> {
     }
 
     /// Keeps the files as they are. Nothing runs that would change them.
-    fn keep(&self) -> Result<(), String> {
+    pub(super) fn keep(&self) -> Result<(), String> {
         self.copy("data/#millpond", "kept")
     }
 
     /// Ends the server at once, and takes from the engine what has happened since then.
-    fn kill_and_go_back(&self, server: &Server) -> Result<(), String> {
+    pub(super) fn kill_and_go_back(&self, server: &Server) -> Result<(), String> {
         kill(server)?;
         self.copy("kept", "data/#millpond")
     }
@@ -70,7 +70,8 @@ impl Engine<'_> {
     }
 }
 
-fn kill(server: &Server) -> Result<(), String> {
+/// Ends a server at once, and waits for its end.
+pub(super) fn kill(server: &Server) -> Result<(), String> {
     output(Command::new("kill").args(["-9", &server.process()?]))?;
     ended(server)
 }

@@ -33,6 +33,11 @@ pub struct LoginFlags {
 }
 
 impl LoginFlags {
+    /// Tells whether the user is asked for the password.
+    pub fn asks(&self) -> bool {
+        self.password
+    }
+
     /// Returns the flags as they stand on a command line, for a child process that connects too.
     pub fn args(&self) -> Vec<String> {
         let file = self.defaults_file.iter().map(|file| format!("--defaults-file={}", file.display()));

@@ -276,6 +276,9 @@ fn live(lab: &Lab<'_>) -> Result<(), String> {
     let target = lab.target("root");
     let mut load = lab.load("InnoDB")?;
     let picture = lab.ok(&["top", &target, "--print", "80x24", "--seconds", "3"]);
+    // Nobody listens on port 1.
+    let several =
+        lab.ok(&["top", &target, "mysql://root@127.0.0.1:1/", "--print", "100x24", "--seconds", "4"]);
     let trace = lab.ok(&["trace-fsync", &target, "--seconds", "2"]);
     let _ = load.kill();
     let _ = load.wait();
@@ -289,6 +292,9 @@ fn live(lab: &Lab<'_>) -> Result<(), String> {
     };
     expect("top", &picture, &format!("{maker} {version}"))?;
     expect("top", &picture, "checkpoint age")?;
+    let several = several?;
+    expect("top of two targets", &several, "2 targets, 1 of them with an alarm")?;
+    expect("top of two targets", &several, "127.0.0.1:1")?;
     let trace = trace?;
     expect("trace-fsync", &trace, log)?;
     expect("trace-fsync", &trace, commits)?;

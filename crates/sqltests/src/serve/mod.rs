@@ -33,7 +33,7 @@ pub(super) fn run(dir: &Path, pictures: Option<&Path>) -> Result<(), String> {
 
 /// Returns what `millpond serve` tells Prometheus of a server. It ends by Ctrl-C.
 pub(super) fn metrics(program: &Path, dir: &Path, target: &str) -> Result<String, String> {
-    let serving = Serving::start(program, dir, target)?;
+    let serving = Serving::start(program, dir, &[target])?;
     let bearer = format!("Authorization: Bearer {}\r\n", serving.token);
     let mut told = String::new();
     let sampled = until("a sample of the server", || {
@@ -57,10 +57,10 @@ fn cases(
     super::write(&dir.join(".my.cnf"), &options)?;
     let of_server = "mysql://root@localhost/";
     let of_database = server.data().join("#millpond").display().to_string();
-    let serving = Serving::start(program, dir, of_server)?;
+    let serving = Serving::start(program, dir, &[of_server])?;
     load_of_serve(server)?;
     let load = Load::start(server)?;
-    let other = Serving::start(program, dir, &of_database)?;
+    let other = Serving::start(program, dir, &[&of_database])?;
     let ecosystem =
         ["mysql_up", "mysql_global_status_commands_total", "mysql_global_variables_innodb_doublewrite"];
     monitoring::text(dir, &serving, &[&ecosystem[..], &["millpond_checkpoint_age_limit"]].concat())?;
@@ -93,6 +93,13 @@ fn cases(
     until("the page of a database", || is_live(&browser))?;
     expect("the version", &browser.text("#version")?, "Millpond")?;
     println!("ok      the page of the plugin's database");
+    // Nobody listens on port 1.
+    let all = Serving::start(program, dir, &[of_server, &of_database, "mysql://root@127.0.0.1:1/"])?;
+    let labelled = ["millpond_up", "mysql_up", "millpond_fsync_seconds_bucket"];
+    several(&browser, &all, pictures)?;
+    monitoring::text(dir, &all, &labelled)?;
+    all.interrupt()?;
+    println!("ok      the page of several targets, of which one is not there");
     browser.go(&serving.url)?;
     until("the page again", || is_live(&browser))?;
     drop(load);
@@ -104,6 +111,33 @@ fn cases(
     other.interrupt()?;
     println!("ok      Ctrl-C ends it");
     Ok(())
+}
+
+/// The page of several targets shows all, leads to each, and back.
+fn several(browser: &Browser, all: &Serving, pictures: Option<&Path>) -> Result<(), String> {
+    let card = |number: u32| format!("#targets li:nth-child({number}) a");
+    browser.go(&all.url)?;
+    until("the page of several targets", || {
+        has(browser, &card(1), "MariaDB")
+            && has(browser, &card(2), "Millpond")
+            && has(browser, &card(3), "no samples")
+    })?;
+    until("figures of two targets", || {
+        has(browser, &card(1), "commits") && has(browser, &card(2), "commits")
+    })?;
+    if let Some(pictures) = pictures {
+        std::thread::sleep(Duration::from_secs(3));
+        browser.picture(&pictures.join("serve-several.png"))?;
+    }
+    browser.click(&card(2))?;
+    until("the page of one of them", || is_live(browser))?;
+    expect("the version", &browser.text("#version")?, "Millpond")?;
+    browser.click("#all")?;
+    until("all again", || has(browser, "#state", "3 targets, live"))?;
+    match browser.complaints()?.as_slice() {
+        [] => Ok(()),
+        some => Err(format!("the page of several targets: {}", some.join("; "))),
+    }
 }
 
 /// Takes a picture of what `millpond run --report` draws, of a short run with a small log.

@@ -18,11 +18,11 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    pub(super) fn start(program: &Path, dir: &Path, target: &str) -> Result<Serving, String> {
+    pub(super) fn start(program: &Path, dir: &Path, targets: &[&str]) -> Result<Serving, String> {
         let mut command = Command::new("timeout");
         // Without `--foreground` it passes each signal on twice: to the program, and to its group.
         command.args(["--foreground", &LIFE.as_secs().to_string()]).arg(program);
-        command.args(["serve", target, "--listen", "127.0.0.1:0"]);
+        command.arg("serve").args(targets).args(["--listen", "127.0.0.1:0"]);
         command.env("HOME", dir).env_remove("MYSQL_PWD").stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("cannot start the program: {e}"))?;
         let mut line = String::new();

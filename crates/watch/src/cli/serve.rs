@@ -11,9 +11,9 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Serve {
     /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, a database directory, or a
-    /// directory of `record` or `collect`
-    #[arg(value_name = "TARGET")]
-    target: String,
+    /// directory of `record` or `collect`; several have one page together and a page each
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
     #[command(flatten)]
     login: LoginFlags,
     /// The hour before this time, in UTC: 14:03, -10m, 2026-11-24T14:03; TARGET is a directory
@@ -49,10 +49,10 @@ pub struct Serve {
 impl Serve {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let Serve { target, login, listen, network, names, token_file, .. } = self;
+        let Serve { targets, login, listen, network, names, token_file, .. } = self;
         let Serve { at: at_us, enable_metrics, wait, error_log, .. } = self;
         serve::run(Job {
-            target,
+            targets,
             login,
             listen,
             network,

@@ -1,20 +1,20 @@
 //! `millpond top TARGET`: the write path live in a terminal.
 
 use super::plot::parse_past;
-use crate::top;
+use crate::top::{self, Job};
 use client::LoginFlags;
 use output::failure::Outcome;
 use output::print;
 use output::units::parse_time;
-use std::path::Path;
 use std::time::Duration;
 
 /// Watch a server or a database live in the terminal
 #[derive(Debug, clap::Args)]
 pub struct Top {
-    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory
-    #[arg(value_name = "TARGET")]
-    target: String,
+    /// mysql://user@host:port/, mysql://user@localhost/?socket=PATH, or a database directory; of
+    /// several all are shown together
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
     #[command(flatten)]
     login: LoginFlags,
     /// Print one picture of so many columns and rows as text instead, such as 120x40
@@ -23,9 +23,10 @@ pub struct Top {
     /// How long to look before --print
     #[arg(long, value_name = "S", value_parser = parse_time, default_value = "5", requires = "print")]
     seconds: Duration,
-    /// Which view --print shows: 1 overview, 2 log, 3 pages, 4 waits
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "print", value_parser = clap::value_parser!(u8).range(1..=4))]
-    view: u8,
+    /// Which view --print shows: 1 overview, 2 log, 3 pages, 4 waits; of several targets that of
+    /// each [default: 1; of several targets their list]
+    #[arg(long, value_name = "N", requires = "print", value_parser = clap::value_parser!(u8).range(1..=4))]
+    view: Option<u8>,
     /// What a recording, a collection or a flight recorder says of this time, in UTC: 14:03, -10m,
     /// 2026-11-24T14:03; TARGET is its directory
     #[arg(
@@ -41,18 +42,16 @@ pub struct Top {
 impl Top {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        if let Some(at_us) = self.at {
-            let dir = Path::new(&self.target);
-            return match self.print {
-                Some(size) => top::print_at(dir, at_us, size, self.view.into()).map(|text| print(&text)),
-                None => top::run_at(dir, at_us),
-            };
-        }
-        let Some(size) = self.print else {
-            return top::run(self.target, self.login, self.enable_metrics);
+        let Top { targets, login, enable_metrics, seconds, .. } = self;
+        let view = self.view.map(usize::from);
+        let job = Job { targets, login, enable_metrics };
+        let text = match (self.at, self.print) {
+            (Some(at_us), Some(size)) => top::print_at(&job.targets, at_us, size, view)?,
+            (Some(at_us), None) => return top::run_at(&job.targets, at_us),
+            (None, Some(size)) => top::print(job, size, view, seconds)?,
+            (None, None) => return top::run(job),
         };
-        let view = usize::from(self.view);
-        print(&top::print(self.target, self.login, size, view, self.seconds, self.enable_metrics)?);
+        print(&text);
         Ok(())
     }
 }

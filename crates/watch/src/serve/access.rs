@@ -20,6 +20,8 @@ pub(super) struct Rules {
     pub(super) names: Vec<String>,
     /// The address that is listened on.
     pub(super) listen: IpAddr,
+    /// How many targets there are. Of several, each has its page, and all have one.
+    pub(super) targets: usize,
 }
 
 /// What of a request decides.
@@ -34,11 +36,18 @@ pub(super) struct Request<'r> {
 /// What a request gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Page,
+    /// The page of a target, by its place.
+    Page(usize),
     Script,
     Style,
-    Events,
-    Metrics,
+    /// What the page of a target is told.
+    Events(usize),
+    /// The page of several targets.
+    List,
+    ListScript,
+    ListEvents,
+    /// The figures of one target, or of all.
+    Metrics(Option<usize>),
     /// Whether the target is ready.
     Ready,
     /// How far its recovery is.
@@ -83,7 +92,7 @@ pub(super) fn judge(rules: &Rules, request: Request<'_>) -> Answer {
     if request.path == "/metrics" {
         let bearer = request.authorization.and_then(bearer);
         return match bearer.is_some_and(|given| same(given, &rules.token)) {
-            true => Answer::Metrics,
+            true => Answer::Metrics(None),
             false => Answer::Refused(401, "this needs the token: Authorization: Bearer TOKEN"),
         };
     }
@@ -94,12 +103,35 @@ pub(super) fn judge(rules: &Rules, request: Request<'_>) -> Answer {
     }
     match name {
         None => Answer::ToPage,
-        Some("") => Answer::Page,
-        Some("app.js") => Answer::Script,
+        Some("metrics") => Answer::Metrics(None),
         Some("style.css") => Answer::Style,
-        Some("events") => Answer::Events,
-        Some("metrics") => Answer::Metrics,
-        Some(_) => Answer::Refused(404, "there is no such page"),
+        Some(name) if rules.targets == 1 => of_target(name, 0),
+        Some("") => Answer::List,
+        Some("list.js") => Answer::ListScript,
+        Some("events") => Answer::ListEvents,
+        Some(name) => {
+            let (number, name) = name.split_once('/').map_or((name, None), |(n, name)| (n, Some(name)));
+            let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            match (place.filter(|place| *place < rules.targets), name) {
+                (Some(_), None) => Answer::ToPage,
+                (Some(place), Some(name)) => of_target(name, place),
+                (None, _) => NO_SUCH_PAGE,
+            }
+        }
+    }
+}
+
+const NO_SUCH_PAGE: Answer = Answer::Refused(404, "there is no such page");
+
+/// Judges what is asked of one target.
+fn of_target(name: &str, place: usize) -> Answer {
+    match name {
+        "" => Answer::Page(place),
+        "app.js" => Answer::Script,
+        "style.css" => Answer::Style,
+        "events" => Answer::Events(place),
+        "metrics" => Answer::Metrics(Some(place)),
+        _ => NO_SUCH_PAGE,
     }
 }
 
@@ -138,7 +170,7 @@ mod tests {
 
     fn rules(listen: &str) -> Rules {
         let token = "0123456789abcdef".to_owned();
-        Rules { token, names: vec!["db.example".to_owned()], listen: listen.parse().unwrap() }
+        Rules { token, names: vec!["db.example".to_owned()], listen: listen.parse().unwrap(), targets: 1 }
     }
 
     fn asked(method: &str, path: &str, host: &str, authorization: Option<&str>) -> Answer {
@@ -176,13 +208,13 @@ mod tests {
             out += &format!("{method} {path} {}: {answer:?}\n", authorization.unwrap_or("-"));
         }
         expect![[r#"
-            GET /0123456789abcdef/ -: Page
-            HEAD /0123456789abcdef/ -: Page
+            GET /0123456789abcdef/ -: Page(0)
+            HEAD /0123456789abcdef/ -: Page(0)
             GET /0123456789abcdef -: ToPage
             GET /0123456789abcdef/app.js -: Script
             GET /0123456789abcdef/style.css -: Style
-            GET /0123456789abcdef/events -: Events
-            GET /0123456789abcdef/metrics -: Metrics
+            GET /0123456789abcdef/events -: Events(0)
+            GET /0123456789abcdef/metrics -: Metrics(None)
             GET /0123456789abcdef/../etc/passwd -: Refused(404, "there is no such page")
             POST /0123456789abcdef/ -: Refused(405, "here one can only look: GET")
             DELETE /0123456789abcdef/ -: Refused(405, "here one can only look: GET")
@@ -192,8 +224,8 @@ mod tests {
             GET /0123456789abcdeX/ -: Refused(403, "the address needs the token that `millpond serve` has printed")
             GET /0123456789abcdef0/ -: Refused(403, "the address needs the token that `millpond serve` has printed")
             GET / Bearer 0123456789abcdef: Refused(403, "the address needs the token that `millpond serve` has printed")
-            GET /metrics Bearer 0123456789abcdef: Metrics
-            GET /metrics bearer  0123456789abcdef: Metrics
+            GET /metrics Bearer 0123456789abcdef: Metrics(None)
+            GET /metrics bearer  0123456789abcdef: Metrics(None)
             GET /metrics Bearer 0123456789abcdee: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
             GET /metrics Basic 0123456789abcdef: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
             GET /metrics -: Refused(401, "this needs the token: Authorization: Bearer TOKEN")
@@ -234,7 +266,7 @@ mod tests {
                     host: Some(host),
                     authorization: None,
                 };
-                judge(&rules(listen), request) == Answer::Page
+                judge(&rules(listen), request) == Answer::Page(0)
             };
             out += &format!("{host:24} {} {}\n", judged("127.0.0.1"), judged("0.0.0.0"));
         }
@@ -253,6 +285,54 @@ mod tests {
         .assert_eq(&out);
         let none = Request { method: "GET", path: "/", host: None, authorization: None };
         assert!(matches!(judge(&rules("::1"), none), Answer::Refused(403, _)));
+    }
+
+    #[test]
+    fn what_a_request_gets_of_several_targets() {
+        let rules = Rules { targets: 2, ..rules("127.0.0.1") };
+        let mut out = String::new();
+        for path in
+            ["", "/", "/list.js", "/style.css", "/events", "/metrics", "/app.js", "/1", "/1/", "/2/app.js"]
+                .into_iter()
+                .chain([
+                    "/2/style.css",
+                    "/2/events",
+                    "/2/metrics",
+                    "/2/x",
+                    "/0/",
+                    "/3/",
+                    "/-1/",
+                    "/1/1/",
+                    "/x/",
+                ])
+        {
+            let whole = format!("/0123456789abcdef{path}");
+            let request =
+                Request { method: "GET", path: &whole, host: Some("localhost"), authorization: None };
+            out += &format!("{path}: {:?}\n", judge(&rules, request));
+        }
+        expect![[r#"
+            : ToPage
+            /: List
+            /list.js: ListScript
+            /style.css: Style
+            /events: ListEvents
+            /metrics: Metrics(None)
+            /app.js: Refused(404, "there is no such page")
+            /1: ToPage
+            /1/: Page(0)
+            /2/app.js: Script
+            /2/style.css: Style
+            /2/events: Events(1)
+            /2/metrics: Metrics(Some(1))
+            /2/x: Refused(404, "there is no such page")
+            /0/: Refused(404, "there is no such page")
+            /3/: Refused(404, "there is no such page")
+            /-1/: Refused(404, "there is no such page")
+            /1/1/: Refused(404, "there is no such page")
+            /x/: Refused(404, "there is no such page")
+        "#]]
+        .assert_eq(&out);
     }
 
     #[test]

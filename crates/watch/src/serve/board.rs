@@ -155,6 +155,16 @@ impl Board {
         out
     }
 
+    /// Returns what the page of several targets is told: what it is, and what to look at first.
+    pub(super) fn glance(&self) -> Value {
+        json!({
+            "target": self.about.target,
+            "version": self.about.version,
+            "first": self.first(),
+            "trouble": self.trouble.as_ref().map(|(_, why)| why),
+        })
+    }
+
     fn happened(&mut self, unix_us: u64, what: String) {
         if self.events.len() == EVENTS {
             self.events.pop_front();
@@ -271,7 +281,8 @@ fn tiles(now: Option<&Reading>, left: Option<f64>) -> Vec<[String; 3]> {
         _ => ("to the limit", to_limit.map(|room| room.max(0.0))),
     };
     let forecast = left.filter(|_| now.is_some()).map(|left| format!("{} at this rate", length(left)));
-    let rows = now.and_then(rows_changed).map(|rows| format!("{} rows changed", a_second(Some(rows))));
+    let rows =
+        now.and_then(Reading::rows_changed).map(|rows| format!("{} rows changed", a_second(Some(rows))));
     let dirty = level("dirty_pages").map(|pages| format!("{} pages", show_count(pages)));
     let tile =
         |name: &str, value: String, more: Option<String>| [name.to_owned(), value, more.unwrap_or_default()];
@@ -285,10 +296,6 @@ fn tiles(now: Option<&Reading>, left: Option<f64>) -> Vec<[String; 3]> {
             dirty,
         ),
     ]
-}
-
-fn rows_changed(now: &Reading) -> Option<f64> {
-    Some(now.rate("row_inserts")? + now.rate("row_updates")? + now.rate("row_deletes")?)
 }
 
 fn length(seconds: f64) -> String {

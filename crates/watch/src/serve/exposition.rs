@@ -52,6 +52,42 @@ pub(super) fn exposition(about: &About, sample: Option<&Sample>, forecast: Optio
     out
 }
 
+/// Joins the texts of several targets: each family once, each series with the label `target`. A
+/// name that two targets have gets the number of the second.
+pub(super) fn joined(texts: &[(String, String)]) -> String {
+    let mut families: Vec<(&str, String)> = Vec::new();
+    let mut names = BTreeSet::new();
+    for (place, (name, text)) in texts.iter().enumerate() {
+        let name = if names.insert(name) { name.clone() } else { format!("{name} ({})", place + 1) };
+        let label = format!("target=\"{}\"", escaped(&name));
+        let (mut head, mut at) = ("", 0);
+        for line in text.lines() {
+            if line.starts_with("# HELP ") {
+                head = line;
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let family = rest.split(' ').next().unwrap_or_default();
+                at = families.iter().position(|(known, _)| *known == family).unwrap_or(families.len());
+                if at == families.len() {
+                    families.push((family, format!("{head}\n{line}\n")));
+                }
+            } else if let Some((_, out)) = families.get_mut(at) {
+                let _ = writeln!(out, "{}", labelled(line, &label));
+            }
+        }
+    }
+    families.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Adds a label to a line of a series.
+fn labelled(line: &str, label: &str) -> String {
+    match line.find(['{', ' ']) {
+        Some(at) if line[at..].starts_with("{}") => format!("{}{{{label}{}", &line[..at], &line[at + 1..]),
+        Some(at) if line[at..].starts_with('{') => format!("{}{{{label},{}", &line[..at], &line[at + 1..]),
+        Some(at) => format!("{}{{{label}}}{}", &line[..at], &line[at..]),
+        None => line.to_owned(),
+    }
+}
+
 fn add(families: &mut Families, name: &str, help: &str, kind: &'static str, labels: &str, value: &str) {
     let family = families.entry(name.to_owned()).or_insert_with(|| Family {
         help: help.replace('\\', "\\\\").replace('\n', "\\n"),
@@ -319,6 +355,43 @@ mod tests {
             "millpond_forecast_seconds_to_limit 17; millpond_forecast_seconds_to_soft_limit 4"
         );
         assert_eq!(of(None, Some(9.0)), "millpond_forecast_seconds_to_limit 9");
+    }
+
+    #[test]
+    fn several_targets_share_families_and_have_a_label_each() {
+        let one = "# HELP a A.\n# TYPE a counter\na 1\n# HELP b B.\n# TYPE b histogram\nb_bucket{le=\"+Inf\"} 2\n\
+                   b_sum 3\n";
+        let other = "# HELP c C.\n# TYPE c gauge\nc 7\n# HELP a A.\n# TYPE a counter\na{} 8\n";
+        let texts = [("x".to_owned(), one.to_owned()), ("q\"".to_owned(), other.to_owned())];
+        expect![[r##"
+            # HELP a A.
+            # TYPE a counter
+            a{target="x"} 1
+            a{target="q\""} 8
+            # HELP b B.
+            # TYPE b histogram
+            b_bucket{target="x",le="+Inf"} 2
+            b_sum{target="x"} 3
+            # HELP c C.
+            # TYPE c gauge
+            c{target="q\""} 7
+        "##]]
+        .assert_eq(&joined(&texts));
+        let twice = joined(&[("x".to_owned(), "# TYPE a gauge\na 1\n".to_owned()), texts[0].clone()]);
+        assert!(twice.contains("a{target=\"x\"} 1\na{target=\"x (2)\"} 1\n"), "{twice}");
+    }
+
+    #[test]
+    fn a_real_text_of_a_database_is_joined_whole() {
+        let snapshot = Metrics::new().snapshot();
+        let values = crate::sources::schema_of_millpond(&snapshot);
+        let sample = Sample { engine: Some(Box::new(snapshot)), ..Sample::new(1, values) };
+        let text = exposition(&about("Millpond", &[]), Some(&sample), None);
+        let both = joined(&[("a".to_owned(), text.clone()), ("b".to_owned(), text.clone())]);
+        let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(series(&both), 2 * series(&text));
+        let heads = |text: &str| text.lines().filter(|line| line.starts_with("# TYPE ")).count();
+        assert_eq!(heads(&both), heads(&text));
     }
 
     #[test]

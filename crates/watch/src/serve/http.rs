@@ -7,9 +7,9 @@
 
 use super::access::{Answer, Request, Rules, judge};
 use super::board::Board;
-use super::exposition::exposition;
+use super::exposition::{exposition, joined};
 use super::past::{Past, asked_for};
-use super::probe::{Health, Places, progress, ready};
+use super::probe::{Health, Places, all_progress, all_ready};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -22,6 +22,7 @@ use hyper_util::service::TowerToHyperService;
 use output::failure::{Failure, Outcome};
 use output::report::svg::STYLE as PLOT_STYLE;
 use rustix::net::sockopt;
+use serde_json::json;
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,14 @@ const HEAD_BYTES: usize = 16 << 10;
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = concat!(include_str!("../../../output/src/report/units.js"), include_str!("app.js"));
 const STYLE: &str = include_str!("style.css");
+/// The page of several targets.
+const LIST: &str = include_str!("list.html");
+const LIST_SCRIPT: &str = include_str!("list.js");
+/// On a target's page: the way back to all, which is not shown if it is the only one.
+const BACK: &str = "<a id=\"all\" href=\"../\" hidden>";
+const SHOWN_BACK: &str = "<a id=\"all\" href=\"../\">";
+/// How often the page of several targets is told how they are.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Nothing from elsewhere, nothing inline, no form, no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -69,33 +78,28 @@ pub(super) enum Event {
     Again,
 }
 
-/// What all connections share.
+/// A target: what is known of it, and who is told.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Watched {
     board: Mutex<Board>,
-    rules: Rules,
     events: broadcast::Sender<Event>,
-    streams: Arc<Semaphore>,
-    stalled: Duration,
     places: Mutex<Places>,
-    /// The target gives samples.
+    /// It gives samples.
     answers: AtomicBool,
     /// If it is the past that is looked at.
     past: Option<Past>,
 }
 
-impl Shared {
-    pub(super) fn new(board: Board, rules: Rules) -> Shared {
+impl Watched {
+    pub(super) fn new(board: Board) -> Watched {
         let (events, _) = broadcast::channel(BEHIND);
-        let streams = Arc::new(Semaphore::new(STREAMS));
         let (places, answers) = (Mutex::default(), AtomicBool::new(false));
-        let board = Mutex::new(board);
-        Shared { board, rules, events, streams, stalled: STALLED, places, answers, past: None }
+        Watched { board: Mutex::new(board), events, places, answers, past: None }
     }
 
     /// Shows the past.
-    pub(super) fn of(self, past: Past) -> Shared {
-        Shared { past: Some(past), ..self }
+    pub(super) fn of(self, past: Past) -> Watched {
+        Watched { past: Some(past), ..self }
     }
 
     /// Notes whether the target gives samples.
@@ -114,6 +118,64 @@ impl Shared {
         places.health(self.answers.load(Ordering::Relaxed))
     }
 
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all who look.
+    pub(super) fn tell(&self, event: Event) {
+        // An error says that nobody looks.
+        let _ = self.events.send(event);
+    }
+
+    /// Returns its name, and the text for Prometheus.
+    fn figures(&self) -> (String, String) {
+        let board = self.board();
+        let text = exposition(board.about(), board.newest(), board.forecast());
+        (board.about().target.clone(), text)
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    targets: Vec<Watched>,
+    rules: Rules,
+    streams: Arc<Semaphore>,
+    stalled: Duration,
+}
+
+impl Shared {
+    pub(super) fn new(targets: Vec<Watched>, rules: Rules) -> Shared {
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        Shared { targets, rules, streams, stalled: STALLED }
+    }
+
+    /// Returns the targets, in the order in which they were named.
+    pub(super) fn targets(&self) -> &[Watched] {
+        &self.targets
+    }
+
+    /// Whether it is the past that is shown.
+    fn is_past(&self) -> bool {
+        self.targets.iter().any(|watched| watched.past.is_some())
+    }
+
+    /// Returns the figures of one target, or of all together.
+    fn figures(&self, of: Option<usize>) -> String {
+        let one = of.or_else(|| (self.targets.len() == 1).then_some(0));
+        match one.and_then(|place| self.targets.get(place)) {
+            Some(watched) => watched.figures().1,
+            None => joined(&self.targets.iter().map(Watched::figures).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Returns what the page of several targets is told, as JSON.
+    fn glances(&self) -> String {
+        let targets: Vec<_> = self.targets.iter().map(|watched| watched.board().glance()).collect();
+        json!({ "past": self.is_past(), "targets": targets }).to_string()
+    }
+
     /// Gives clients less time to take what they are sent.
     #[cfg(test)]
     pub(super) fn with_stalled(self, stalled: Duration) -> Shared {
@@ -124,16 +186,6 @@ impl Shared {
     #[cfg(test)]
     pub(super) fn looking(&self) -> usize {
         STREAMS - self.streams.available_permits()
-    }
-
-    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells all who look.
-    pub(super) fn tell(&self, event: Event) {
-        // An error says that nobody looks.
-        let _ = self.events.send(event);
     }
 }
 
@@ -209,29 +261,33 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, hea
         host: text(header::HOST),
         authorization: text(header::AUTHORIZATION),
     };
+    let healths = || shared.targets.iter().map(Watched::health).collect::<Vec<_>>();
     let mut response = match judge(&shared.rules, request) {
-        Answer::Page => typed("text/html; charset=utf-8", PAGE),
+        Answer::Page(_) if shared.targets.len() > 1 => {
+            typed("text/html; charset=utf-8", PAGE.replace(BACK, SHOWN_BACK))
+        }
+        Answer::Page(_) => typed("text/html; charset=utf-8", PAGE),
+        Answer::List => typed("text/html; charset=utf-8", LIST),
         Answer::Script => typed("text/javascript; charset=utf-8", SCRIPT),
+        Answer::ListScript => typed("text/javascript; charset=utf-8", LIST_SCRIPT),
         Answer::Style => typed("text/css; charset=utf-8", format!("{PLOT_STYLE}\n{STYLE}")),
-        Answer::Events if method == Method::HEAD => typed("text/event-stream", ""),
-        Answer::Events => match shared.past.clone() {
-            Some(past) => stream_of_the_past(&shared, past, asked_for(uri.query())).await,
-            None => stream_of(shared),
+        Answer::Events(_) | Answer::ListEvents if method == Method::HEAD => typed("text/event-stream", ""),
+        Answer::ListEvents => stream_of_all(shared),
+        Answer::Events(place) => match shared.targets.get(place).map(|watched| watched.past.clone()) {
+            Some(Some(past)) => stream_of_the_past(&shared, past, asked_for(uri.query())).await,
+            Some(None) => stream_of(shared, place),
+            None => refused(404, "there is no such target"),
         },
-        Answer::Metrics | Answer::Ready | Answer::Progress if shared.past.is_some() => {
+        Answer::Metrics(_) | Answer::Ready | Answer::Progress if shared.is_past() => {
             refused(404, "this is the past: there is nothing to measure")
         }
-        Answer::Metrics => {
-            let board = shared.board();
-            let text = exposition(board.about(), board.newest(), board.forecast());
-            typed("text/plain; version=0.0.4; charset=utf-8", text)
-        }
+        Answer::Metrics(of) => typed("text/plain; version=0.0.4; charset=utf-8", shared.figures(of)),
         Answer::Ready => {
-            let (status, text) = ready(&shared.health());
+            let (status, text) = all_ready(&healths());
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
             (status, text).into_response()
         }
-        Answer::Progress => typed("application/json", progress(&shared.health())),
+        Answer::Progress => typed("application/json", all_progress(&healths())),
         Answer::ToPage => {
             let to = format!("{}/", uri.path());
             (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, to)]).into_response()
@@ -256,20 +312,23 @@ fn refused(status: u16, why: &'static str) -> Response {
 /// A browser that looks.
 struct Looking {
     shared: Arc<Shared>,
+    /// The target's place.
+    target: usize,
     events: Receiver<Event>,
     /// It must be told everything.
     again: bool,
     _place: OwnedSemaphorePermit,
 }
 
-fn stream_of(shared: Arc<Shared>) -> Response {
-    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return refused(503, "too many browsers look already; close one");
-    };
+const TOO_MANY: &str = "too many browsers look already; close one";
+
+fn stream_of(shared: Arc<Shared>, target: usize) -> Response {
+    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else { return refused(503, TOO_MANY) };
+    let Some(watched) = shared.targets.get(target) else { return refused(404, "there is no such target") };
     // First this, then the board: nothing is missed between them. The page ignores a second that it
     // has already.
-    let events = shared.events.subscribe();
-    let looking = Looking { shared, events, again: true, _place: place };
+    let events = watched.events.subscribe();
+    let looking = Looking { shared, target, events, again: true, _place: place };
     let stream = stream::unfold(looking, |mut looking| async move {
         let sent = next(&mut looking).await?;
         Some((Ok::<Sent, Infallible>(sent), looking))
@@ -280,9 +339,7 @@ fn stream_of(shared: Arc<Shared>) -> Response {
 /// Tells all of the hour before a moment at once. The connection stays, so that the page does not
 /// ask again.
 async fn stream_of_the_past(shared: &Shared, past: Past, until_us: Option<u64>) -> Response {
-    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return refused(503, "too many browsers look already; close one");
-    };
+    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else { return refused(503, TOO_MANY) };
     // It reads files.
     let told = tokio::task::spawn_blocking(move || past.told(until_us)).await;
     let Ok((name, text)) = told else { return refused(500, "the past cannot be read") };
@@ -294,11 +351,24 @@ async fn stream_of_the_past(shared: &Shared, past: Past, until_us: Option<u64>) 
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
 }
 
+/// Tells each second how all targets are.
+fn stream_of_all(shared: Arc<Shared>) -> Response {
+    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else { return refused(503, TOO_MANY) };
+    let seconds = tokio::time::interval(SECOND);
+    let stream = stream::unfold((shared, seconds, place), |(shared, mut seconds, place)| async move {
+        seconds.tick().await;
+        let sent = Sent::default().event("all").data(shared.glances());
+        Some((Ok::<Sent, Infallible>(sent), (shared, seconds, place)))
+    });
+    Sse::new(stream).into_response()
+}
+
 /// Waits for what is to be told next.
 async fn next(looking: &mut Looking) -> Option<Sent> {
     loop {
         if std::mem::take(&mut looking.again) {
-            return Some(Sent::default().event("hello").data(looking.shared.board().hello()));
+            let watched = looking.shared.targets.get(looking.target)?;
+            return Some(Sent::default().event("hello").data(watched.board().hello()));
         }
         match looking.events.recv().await {
             Ok(Event::Told(name, text)) => return Some(Sent::default().event(name).data(text)),

@@ -1,9 +1,9 @@
-//! `millpond serve`: the views of a server or a database, live in a browser, and a page for
+//! `millpond serve`: the views of servers and databases, live in a browser, and a page for
 //! Prometheus.
 //!
 //! [`access`] judges each request, [`token`] keeps the secret, [`board`] is what is known and what
 //! the page is told, [`exposition`] the text for Prometheus; all but `token` are pure. [`http`] is
-//! the loop of connections, and [`probe`] what Kubernetes and others ask. One thread samples the
+//! the loop of connections, and [`probe`] what Kubernetes and others ask. One thread samples each
 //! target, however many browsers look.
 
 mod access;
@@ -21,7 +21,7 @@ use crate::top::sampler::{self, Message, Sampled};
 use access::Rules;
 use board::Board;
 use client::LoginFlags;
-use http::{Event, Shared};
+use http::{Event, Shared, Watched};
 use output::failure::{Failure, Outcome};
 use output::stop;
 use past::Past;
@@ -29,7 +29,7 @@ use probe::Places;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 /// How often Ctrl-C is looked for.
@@ -38,8 +38,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What the user asks for.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// What is looked at.
-    pub(crate) target: String,
+    /// What is looked at, at least one.
+    pub(crate) targets: Vec<String>,
     /// How to log in.
     pub(crate) login: LoginFlags,
     /// Where browsers come to.
@@ -62,9 +62,14 @@ pub(crate) struct Job {
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(job: Job) -> Outcome {
-    match Past::of(Path::new(&job.target), job.at_us) {
-        Some(past) => run_past(&job, past),
-        None => run_live(job),
+    let past = |target: &String| Past::of(Path::new(target), job.at_us);
+    let pasts: Vec<Past> = job.targets.iter().filter_map(past).collect();
+    match pasts.len() {
+        0 => run_live(job),
+        all if all == job.targets.len() => run_past(&job, pasts),
+        _ => Err(Failure::misuse(
+            "some of the targets are recordings and some are live: show them apart, each with its --listen",
+        )),
     }
 }
 
@@ -82,23 +87,24 @@ fn open(job: &Job) -> Outcome<(TcpListener, SocketAddr, Rules)> {
     let broken = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", job.listen));
     listener.set_nonblocking(true).map_err(broken)?;
     let listen = listener.local_addr().map_err(broken)?;
-    let rules = Rules { token, names: job.names.clone(), listen: listen.ip() };
+    let rules = Rules { token, names: job.names.clone(), listen: listen.ip(), targets: job.targets.len() };
     Ok((listener, listen, rules))
 }
 
 /// Shows what was recorded.
-fn run_past(job: &Job, past: Past) -> Outcome {
+fn run_past(job: &Job, pasts: Vec<Past>) -> Outcome {
     if job.enable_metrics || job.wait || job.error_log.is_some() {
         return Err(Failure::misuse(format!(
             "{} is looked at as it was: --enable-metrics, --wait and --error-log are for a live target",
-            job.target
+            job.targets.join(", ")
         )));
     }
-    let board = past.board(None)?;
+    let watched = |past: Past| Ok(Watched::new(past.board(None)?).of(past));
+    let targets = pasts.into_iter().map(watched).collect::<Outcome<Vec<Watched>>>()?;
     let (listener, listen, rules) = open(job)?;
     stop::install();
     let said = format!("{}Ctrl-C ends it\n", said_of_page(listen, &rules.token));
-    let server = http::start(Arc::new(Shared::new(board, rules).of(past)), listener)?;
+    let server = http::start(Arc::new(Shared::new(targets, rules)), listener)?;
     output::print(&said);
     while !stop::asked() {
         std::thread::sleep(LOOK);
@@ -107,42 +113,74 @@ fn run_past(job: &Job, past: Past) -> Outcome {
     Ok(())
 }
 
-/// Shows a target as it is now.
-fn run_live(job: Job) -> Outcome {
+/// Starts to sample the targets of a job.
+fn sampled(job: &Job) -> Outcome<Vec<Sampled>> {
+    let (targets, login) = (job.targets.clone(), job.login.clone());
+    if targets.len() > 1 {
+        if job.enable_metrics || job.error_log.is_some() {
+            let why = "--enable-metrics and --error-log are for one server: name one target";
+            return Err(Failure::misuse(why));
+        }
+        return sampler::start_all(targets, &login);
+    }
+    let one = |target: String| match job.wait {
+        true => sampler::start_waiting(target, login.clone()),
+        false => sampler::start(target, login.clone(), job.enable_metrics),
+    };
+    targets.into_iter().map(one).collect()
+}
+
+/// Shows targets as they are now.
+fn run_live(mut job: Job) -> Outcome {
     let (listener, listen, rules) = open(&job)?;
-    let dir = Path::new(&job.target).to_owned();
-    let is_server = job.target.contains("://");
     if job.enable_metrics {
         // So that a signal does not come before they are switched off again.
         stop::install();
     }
     // The metrics live until the end.
-    let Sampled { about, messages, metrics: _metrics } = match job.wait {
-        true => sampler::start_waiting(job.target, job.login)?,
-        false => sampler::start(job.target, job.login, job.enable_metrics)?,
-    };
+    let sampled = sampled(&job)?;
     if !job.enable_metrics {
         stop::install();
     }
-    let mut board = Board::new(about);
-    remember(&mut board, &dir);
+    let mut error_log = job.error_log.take();
+    let watched = job.targets.iter().zip(&sampled).map(|(target, sampled)| {
+        let mut board = Board::new(sampled.about.clone());
+        let dir = Path::new(target).to_owned();
+        remember(&mut board, &dir);
+        let error_log = error_log.take().or_else(|| error_log_of(board.about()));
+        let watched = Watched::new(board);
+        let database = (!target.contains("://")).then_some(dir);
+        *watched.places() = Places { database, error_log };
+        watched
+    });
     let said = said(listen, &rules.token);
-    let error_log = job.error_log.or_else(|| error_log_of(board.about()));
-    let shared = Arc::new(Shared::new(board, rules));
-    *shared.places() = Places { database: (!is_server).then_some(dir), error_log };
+    let shared = Arc::new(Shared::new(watched.collect(), rules));
     let server = http::start(Arc::clone(&shared), listener)?;
     output::print(&said);
     while !stop::asked() {
-        match messages.recv_timeout(LOOK) {
-            Ok(message) => take(&shared, message)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
+        let messages = sampled.iter().map(|sampled| &sampled.messages);
+        shared
+            .targets()
+            .iter()
+            .zip(messages)
+            .try_for_each(|(watched, messages)| take_all(watched, messages))?;
+        std::thread::sleep(LOOK);
+    }
+    server.end();
+    Ok(())
+}
+
+/// Takes all messages of a target that are there.
+fn take_all(watched: &Watched, messages: &Receiver<Message>) -> Outcome {
+    loop {
+        match messages.try_recv() {
+            Ok(message) => take(watched, message)?,
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => {
                 return Err(Failure::failed("the target gives no samples any more"));
             }
         }
     }
-    server.end();
-    Ok(())
 }
 
 /// Returns what is printed when browsers may come.
@@ -183,35 +221,35 @@ fn error_log_of(about: &sources::About) -> Option<PathBuf> {
     Some(Path::new(dir).join(file))
 }
 
-fn take(shared: &Shared, message: Message) -> Outcome {
+fn take(watched: &Watched, message: Message) -> Outcome {
     match &message {
-        Message::Sample(_) => shared.note_answer(true),
-        Message::Trouble(_) => shared.note_answer(false),
+        Message::Sample(_) => watched.note_answer(true),
+        Message::Trouble(_) => watched.note_answer(false),
         Message::Opened(about) => {
-            let mut places = shared.places();
+            let mut places = watched.places();
             places.error_log = places.error_log.take().or_else(|| error_log_of(about));
         }
         _ => {}
     }
     let event = match message {
-        Message::Sample(sample) => match shared.board().take(sample) {
+        Message::Sample(sample) => match watched.board().take(sample) {
             board::Change::Nothing => return Ok(()),
             board::Change::Second(text) => Event::Told("second", text.into()),
             board::Change::Views => Event::Again,
         },
-        Message::Trouble(why) => Event::Told("trouble", shared.board().fail(now_us(), why).into()),
+        Message::Trouble(why) => Event::Told("trouble", watched.board().fail(now_us(), why).into()),
         Message::Driver(driver) => {
             // The next second tells it.
-            shared.board().is_driven_by(driver);
+            watched.board().is_driven_by(driver);
             return Ok(());
         }
         Message::Opened(about) => {
-            shared.board().is_now(about);
+            watched.board().is_now(about);
             Event::Again
         }
         Message::Failed(failure) => return Err(failure),
     };
-    shared.tell(event);
+    watched.tell(event);
     Ok(())
 }
 

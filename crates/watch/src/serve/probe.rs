@@ -1,7 +1,7 @@
 //! What probes are told, such as those of Kubernetes: whether the target is ready, and how far its
 //! recovery is. Texts of files go in, texts of answers come out; [`Places`] reads the files.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ impl Places {
     }
 }
 
-/// Returns the status of `/ready` and its text.
-pub(super) fn ready(health: &Health) -> (u16, String) {
+/// Returns the status of `/ready` of one target and its text.
+fn ready(health: &Health) -> (u16, String) {
     match health {
         Health::Ready => (200, "ready\n".to_owned()),
         Health::Gone => (503, "gone: the target does not answer\n".to_owned()),
@@ -76,22 +76,39 @@ pub(super) fn ready(health: &Health) -> (u16, String) {
     }
 }
 
-/// Returns the text of `/progress`.
-pub(super) fn progress(health: &Health) -> String {
+/// Returns the status of `/ready` of several targets and its text: all must be ready. They have
+/// their numbers, and not their names, which not everyone may know.
+pub(super) fn all_ready(healths: &[Health]) -> (u16, String) {
+    if let [health] = healths {
+        return ready(health);
+    }
+    let each = healths.iter().map(ready);
+    let status = each.clone().map(|(status, _)| status).max().unwrap_or(200);
+    (status, each.enumerate().map(|(place, (_, text))| format!("{}: {text}", place + 1)).collect())
+}
+
+/// Returns the text of `/progress`, of several targets a list in their order.
+pub(super) fn all_progress(healths: &[Health]) -> String {
+    match healths {
+        [health] => format!("{}\n", progress(health)),
+        several => format!("{}\n", several.iter().map(progress).collect::<Value>()),
+    }
+}
+
+fn progress(health: &Health) -> Value {
     let (state, progress) = match health {
         Health::Ready => ("ready", None),
         Health::Gone => ("gone", None),
         Health::Recovering(progress) => ("recovering", Some(progress)),
     };
-    let told = json!({
+    json!({
         "state": state,
         "done": progress.and_then(|progress| progress.done),
         "total": progress.and_then(|progress| progress.total),
         "unit": progress.map(|progress| progress.unit),
         "seconds_left": progress.and_then(|progress| progress.seconds_left),
         "source": progress.map(|progress| progress.source),
-    });
-    format!("{told}\n")
+    })
 }
 
 /// Reads the file `progress` of a database; `None` if nobody has written to it for some time.
@@ -172,8 +189,8 @@ mod tests {
     use expect_test::expect;
 
     fn told(health: &Health) -> String {
-        let (status, text) = ready(health);
-        format!("{status} {text}{}", progress(health))
+        let (status, text) = all_ready(std::slice::from_ref(health));
+        format!("{status} {text}{}", all_progress(std::slice::from_ref(health)))
     }
 
     #[test]
@@ -198,6 +215,20 @@ mod tests {
             503 recovering, 1000 of 4000 bytes, 9 s left
             {"done":1000,"seconds_left":9,"source":"the database's file `progress`","state":"recovering","total":4000,"unit":"bytes"}
         "#]].assert_eq(&out);
+    }
+
+    #[test]
+    fn several_targets_are_ready_only_together() {
+        let recovering = of_file("state=replaying\nredo_bytes=10\nleft_bytes=4\n").unwrap();
+        let healths = [Health::Ready, Health::Recovering(recovering), Health::Gone];
+        assert_eq!(
+            all_ready(&healths),
+            (503, "1: ready\n2: recovering, 6 of 10 bytes\n3: gone: the target does not answer\n".to_owned())
+        );
+        assert_eq!(all_ready(&[Health::Ready, Health::Ready]), (200, "1: ready\n2: ready\n".to_owned()));
+        let told = all_progress(&healths);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told[0]["state"], &told[1]["done"]), (&json!("ready"), &json!(6)));
     }
 
     #[test]

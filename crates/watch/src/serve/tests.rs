@@ -25,8 +25,8 @@ fn serving_with(change: impl FnOnce(Shared) -> Shared) -> (Arc<Shared>, http::Ru
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip() };
-    let shared = Arc::new(change(Shared::new(Board::new(about()), rules)));
+    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip(), targets: 1 };
+    let shared = Arc::new(change(Shared::new(vec![Watched::new(Board::new(about()))], rules)));
     let running = http::start(Arc::clone(&shared), listener).unwrap();
     (shared, running, address)
 }
@@ -97,11 +97,11 @@ fn probes_are_answered_while_the_target_is_gone_and_when_it_is_back() {
     };
     assert!(ready("503").ends_with("gone: the target does not answer\n"));
     let values = sources::schema_of_millpond(&metrics::Metrics::new().snapshot());
-    take(&shared, Message::Sample(sources::Sample::new(1_000_000, values))).unwrap();
+    take(&shared.targets()[0], Message::Sample(sources::Sample::new(1_000_000, values))).unwrap();
     assert!(ready("200").ends_with("\r\n\r\nready\n"));
     let scratch = crate::scratch::Scratch::new("serve-ready");
     std::fs::write(scratch.0.join("progress"), "state=replaying\nredo_bytes=10\nleft_bytes=4\n").unwrap();
-    shared.places().database = Some(scratch.0.clone());
+    shared.targets()[0].places().database = Some(scratch.0.clone());
     assert!(ready("503").ends_with("recovering, 6 of 10 bytes\n"));
     let told = answer(address, "GET /progress", "");
     assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("\"state\":\"recovering\""), "{told}");
@@ -115,11 +115,12 @@ fn a_stream_tells_everything_first_and_then_each_second() {
     let mut stream = ask(address, &head);
     let hello = until(&mut stream, "\"v\":");
     assert!(hello.contains("text/event-stream") && hello.contains("event: hello\ndata: {"), "{hello}");
-    take(&shared, Message::Trouble("gone".to_owned())).unwrap();
+    take(&shared.targets()[0], Message::Trouble("gone".to_owned())).unwrap();
     assert!(until(&mut stream, "\n\n").contains("event: trouble\ndata: {"));
     let values = sources::schema_of_millpond(&metrics::Metrics::new().snapshot());
     for second in 1..=2 {
-        take(&shared, Message::Sample(sources::Sample::new(second * 1_000_000, values.clone()))).unwrap();
+        take(&shared.targets()[0], Message::Sample(sources::Sample::new(second * 1_000_000, values.clone())))
+            .unwrap();
     }
     // The first one brings the lines of the forces.
     let told = until(&mut stream, "event: second");
@@ -160,7 +161,7 @@ fn tell_many(shared: &Shared, reader: &mut TcpStream) -> usize {
     for number in 0..MANY {
         let text: Arc<str> = format!("{number:08}{}", "x".repeat(EVENT_BYTES)).into();
         told.push(Arc::downgrade(&text));
-        shared.tell(Event::Told("second", text));
+        shared.targets()[0].tell(Event::Told("second", text));
         until(reader, "x\n\n");
     }
     told.iter().filter(|text| text.strong_count() > 0).count()
@@ -191,7 +192,7 @@ fn a_browser_that_takes_nothing_loses_its_place() {
     let began = std::time::Instant::now();
     while shared.looking() > 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "it keeps its place");
-        shared.tell(Event::Told("second", Arc::clone(&text)));
+        shared.targets()[0].tell(Event::Told("second", Arc::clone(&text)));
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(stalled);
@@ -240,6 +241,36 @@ fn collected(dir: &Path, begin: u64, seconds: u64) {
 }
 
 #[test]
+fn several_targets_have_a_page_together_and_one_each() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip(), targets: 2 };
+    let watched = || Watched::new(Board::new(about()));
+    let shared = Arc::new(Shared::new(vec![watched(), watched()], rules));
+    let running = http::start(Arc::clone(&shared), listener).unwrap();
+    let values = sources::schema_of_millpond(&metrics::Metrics::new().snapshot());
+    take(&shared.targets()[1], Message::Sample(sources::Sample::new(1_000_000, values))).unwrap();
+    take(&shared.targets()[0], Message::Trouble("it is gone".to_owned())).unwrap();
+    let get = |path: &str| answer(address, &format!("GET /{TOKEN}/{path}"), "");
+    assert!(get("").contains("list.js") && get("1/").contains("app.js"));
+    assert!(get("2/").contains("href=\"../\">All targets") && !get("3/").contains("app.js"));
+    let mut stream = ask(address, &format!("GET /{TOKEN}/events HTTP/1.1\r\nHost: localhost"));
+    for _ in 0..2 {
+        let told = until(&mut stream, "}\n\n");
+        assert!(told.contains("event: all") && told.contains("\"trouble\":\"it is gone\""), "{told}");
+    }
+    let one = format!("GET /{TOKEN}/2/events HTTP/1.1\r\nHost: localhost");
+    assert!(until(&mut ask(address, &one), "\"v\":").contains("event: hello"));
+    let all = get("metrics");
+    assert!(all.contains("millpond_up{target=\"db\"} 0\nmillpond_up{target=\"db (2)\"} 1\n"), "{all}");
+    assert!(get("2/metrics").contains("\nmillpond_up 1\n"));
+    let ready = answer(address, "GET /ready", "");
+    assert!(ready.contains(" 503 ") && ready.ends_with("1: gone: the target does not answer\n2: ready\n"));
+    running.end();
+}
+
+#[test]
 fn each_browser_chooses_an_hour_of_the_past() {
     let scratch = crate::scratch::Scratch::new("serve-past");
     let begin = 1_764_000_000;
@@ -249,8 +280,9 @@ fn each_browser_chooses_an_hour_of_the_past() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip() };
-    let shared = Shared::new(past.board(None).unwrap(), rules).of(past);
+    let rules = Rules { token: TOKEN.to_owned(), names: Vec::new(), listen: address.ip(), targets: 1 };
+    let watched = Watched::new(past.board(None).unwrap()).of(past);
+    let shared = Shared::new(vec![watched], rules);
     let running = http::start(Arc::new(shared), listener).unwrap();
     let told = |query: &str| {
         let head = format!("GET /{TOKEN}/events{query} HTTP/1.1\r\nHost: localhost");

@@ -1,4 +1,4 @@
-//! Draws a state into a frame of a terminal.
+//! Draws the state of one target into a frame of a terminal.
 
 use super::outlook::Urgency;
 use super::panels::{self, Panel};
@@ -11,10 +11,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Sparkline, Wrap};
 
 /// The least terminal.
-const COLUMNS: u16 = 80;
+pub(super) const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
 
 const KEYS: &str = "q quit   p pause   ← → or 1-4 views   ? help";
+const KEYS_OF_SEVERAL: &str = "q quit   p pause   ← → or 1-4 views   [ ] others   0 all   ? help";
 const HELP: &str = "\
 q, Ctrl-C    quit
 p, space     pause: hold the picture; samples go on
@@ -31,14 +32,23 @@ with full force (its asynchronous point), and Millpond delays writers.
 At the limit writers wait (InnoDB's synchronous point). `millpond
 explain checkpoint_age` says more.";
 
-/// Draws. `now_us` is the time of day.
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now_us: u64) {
+/// Tells whether there is room to draw, and says so if there is not.
+pub(super) fn fits(frame: &mut Frame<'_>) -> bool {
     let area = frame.area();
-    if area.width < COLUMNS || area.height < ROWS {
+    let fits = area.width >= COLUMNS && area.height >= ROWS;
+    if !fits {
         let text = format!("{} x {}: millpond top needs {COLUMNS} x {ROWS}", area.width, area.height);
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+    }
+    fits
+}
+
+/// Draws a target, one of several or the only one. `now_us` is the time of day.
+pub(super) fn draw_one(frame: &mut Frame<'_>, state: &State, of_several: bool, now_us: u64) {
+    if !fits(frame) {
         return;
     }
+    let area = frame.area();
     let [head, advice, body, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -47,7 +57,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now_us: u64) {
     ])
     .areas(area);
     frame.render_widget(Paragraph::new(head_line(state, head.width)), head);
-    frame.render_widget(Paragraph::new(advice_line(state, now_us)), advice);
+    frame.render_widget(Paragraph::new(advice_line(state, now_us, 1)), advice);
     match state.view {
         View::Overview => overview(frame, body, state),
         View::Log => two_columns(frame, body, state, &panels::log(state), &panels::syncs(state)),
@@ -55,13 +65,14 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now_us: u64) {
         View::Waits => two_columns(frame, body, state, &panels::waits(state), &panels::work(state)),
     }
     let pause = if state.is_paused() { "   PAUSED" } else { "" };
-    frame.render_widget(Paragraph::new(format!(" {KEYS}{pause}")).style(dim()), foot);
+    let keys = if of_several { KEYS_OF_SEVERAL } else { KEYS };
+    frame.render_widget(Paragraph::new(format!(" {keys}{pause}")).style(dim()), foot);
     if state.help {
-        help(frame, area);
+        help(frame, area, HELP);
     }
 }
 
-fn dim() -> Style {
+pub(super) fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
@@ -86,8 +97,8 @@ fn head_line(state: &State, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Returns the line that says what to look at first.
-fn advice_line(state: &State, now_us: u64) -> Line<'static> {
+/// Returns the line that says what to look at first, behind so many spaces.
+pub(super) fn advice_line(state: &State, now_us: u64, spaces: usize) -> Line<'static> {
     let (urgency, text) = match &state.trouble {
         Some((since, why)) => {
             let past = show_micros(now_us.saturating_sub(*since) as f64);
@@ -101,7 +112,7 @@ fn advice_line(state: &State, now_us: u64) -> Line<'static> {
         Urgency::Notable => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
         Urgency::Alarm => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
     };
-    Line::from(Span::styled(format!(" {text}"), style))
+    Line::from(vec![Span::raw(" ".repeat(spaces)), Span::styled(text, style)])
 }
 
 fn overview(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -141,12 +152,12 @@ fn draw_panel(frame: &mut Frame<'_>, area: Rect, state: &State, panel: &Panel) {
     }
 }
 
-fn help(frame: &mut Frame<'_>, area: Rect) {
-    let (width, height) = (72, HELP.lines().count() as u16 + 2);
+pub(super) fn help(frame: &mut Frame<'_>, area: Rect, text: &'static str) {
+    let (width, height) = (72, text.lines().count() as u16 + 2);
     let [_, middle, _] =
         Layout::vertical([Constraint::Min(0), Constraint::Length(height), Constraint::Min(0)]).areas(area);
     let [_, window, _] =
         Layout::horizontal([Constraint::Min(0), Constraint::Length(width), Constraint::Min(0)]).areas(middle);
     frame.render_widget(Clear, window);
-    frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" help ")), window);
+    frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" help ")), window);
 }

@@ -114,7 +114,12 @@ pub(crate) fn age(state: &State) -> Panel {
 }
 
 /// Returns a bar of the age up to its limit, with a mark at the soft limit.
-fn age_bar(age: Option<f64>, limit: Option<f64>, soft: Option<f64>, width: usize) -> Line<'static> {
+pub(super) fn age_bar(
+    age: Option<f64>,
+    limit: Option<f64>,
+    soft: Option<f64>,
+    width: usize,
+) -> Line<'static> {
     let (Some(age), Some(limit)) = (age, limit) else { return Line::from(" the limit is not known") };
     let at = |bytes: f64| ((bytes / limit) * width as f64).round().clamp(0.0, width as f64) as usize;
     let (filled, mark) = (at(age), soft.map(at));
@@ -135,8 +140,7 @@ fn age_bar(age: Option<f64>, limit: Option<f64>, soft: Option<f64>, width: usize
 /// Transactions and rows.
 pub(crate) fn throughput(state: &State) -> Panel {
     let last = Last(state.last());
-    let rows = ["row_inserts", "row_updates", "row_deletes"].map(|name| last.rate(name));
-    let rows = rows.iter().copied().sum::<Option<f64>>();
+    let rows = state.last().and_then(Reading::rows_changed);
     let figures = vec![
         ("commits/s", count(last.rate("commits"))),
         ("rows changed/s", count(rows)),

@@ -56,6 +56,11 @@ impl Reading {
         self.growth(name).map(|rate| rate.max(0.0))
     }
 
+    /// Returns how many rows were inserted, updated and deleted a second.
+    pub(crate) fn rows_changed(&self) -> Option<f64> {
+        Some(self.rate("row_inserts")? + self.rate("row_updates")? + self.rate("row_deletes")?)
+    }
+
     /// Returns the checkpoint age in parts of its limit.
     pub(crate) fn age_share(&self) -> Option<f64> {
         let limit = self.level("checkpoint_age_limit").filter(|limit| *limit > 0.0)?;

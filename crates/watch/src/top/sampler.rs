@@ -5,6 +5,7 @@ use crate::forecast::{Driver, Forecaster, Point};
 use crate::sources::{self, About, MetricsOn, Sample, Source};
 use client::{Access, LoginFlags, Target};
 use output::failure::{Failure, Outcome};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
@@ -58,12 +59,34 @@ pub(crate) fn start(target: String, login: LoginFlags, enable_metrics: bool) -> 
 /// A target that is not there is asked again after so long.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Begins to sample several targets, of which some may not be there: one that is gone hinders no
+/// other. Fails if one is no target.
+pub(crate) fn start_all(targets: Vec<String>, login: &LoginFlags) -> Outcome<Vec<Sampled>> {
+    if login.asks() {
+        return Err(Failure::misuse(
+            "--password asks for one password: those of several targets come from an option file",
+        ));
+    }
+    let names = targets.iter().map(|target| name_of(target)).collect::<Outcome<BTreeSet<String>>>()?;
+    if names.len() < targets.len() {
+        return Err(Failure::misuse("a target is named twice"));
+    }
+    targets.into_iter().map(|target| start_waiting(target, login.clone())).collect()
+}
+
+/// Returns the name that a target has when it is open.
+fn name_of(target: &str) -> Outcome<String> {
+    Ok(match Target::parse(target).map_err(Failure::misuse)? {
+        Target::Server(address) => address.to_string(),
+        Target::Directory(dir) => dir.display().to_string(),
+    })
+}
+
 /// Begins to sample a target that may not be there yet. Fails if it is no target.
 pub(crate) fn start_waiting(target: String, login: LoginFlags) -> Outcome<Sampled> {
-    Target::parse(&target).map_err(Failure::misuse)?;
     let about = About {
-        target: "a target that is not there yet".to_owned(),
-        version: String::new(),
+        target: name_of(&target)?,
+        version: "not there yet".to_owned(),
         configuration: Vec::new(),
         origins: Vec::new(),
         refusals: Vec::new(),
@@ -135,6 +158,9 @@ mod tests {
     fn a_target_that_is_not_there_is_one_failure() {
         let failure = start("nowhere".to_owned(), LoginFlags::default(), false).unwrap_err();
         assert!(failure.to_string().contains("nowhere"), "{failure}");
+        let twice = ["mysql://a@h:1/", "mysql://a@h:1"].map(str::to_owned).to_vec();
+        let failure = start_all(twice, &LoginFlags::default()).unwrap_err();
+        assert!(failure.to_string().contains("named twice"), "{failure}");
         let failure = start("/".to_owned(), LoginFlags::default(), true).unwrap_err();
         assert!(failure.to_string().contains("no server"), "{failure}");
     }

@@ -50,6 +50,10 @@ pub(crate) enum Key {
     Next,
     Previous,
     Number(usize),
+    /// Of several targets: show the chosen one, the next, the one before.
+    Open,
+    NextTarget,
+    PreviousTarget,
 }
 
 /// What is shown.
@@ -134,13 +138,19 @@ impl State {
             Key::Escape if self.help => self.help = false,
             Key::Escape => return false,
             Key::Help => self.help = !self.help,
-            Key::Pause if self.paused.is_some() => self.paused = None,
-            Key::Pause => self.paused = Some((self.readings.clone(), self.outlook.clone())),
+            Key::Pause => self.pause(!self.is_paused()),
             Key::Next => self.view = self.view.moved(1),
             Key::Previous => self.view = self.view.moved(View::ALL.len() - 1),
             Key::Number(n) => self.view = View::ALL.get(n.wrapping_sub(1)).copied().unwrap_or(self.view),
+            Key::Open | Key::NextTarget | Key::PreviousTarget => {}
         }
         true
+    }
+
+    /// Holds the picture, or goes on.
+    pub(crate) fn pause(&mut self, pause: bool) {
+        let held = || (self.readings.clone(), self.outlook.clone());
+        self.paused = pause.then(|| self.paused.clone().unwrap_or_else(held));
     }
 
     /// Returns whether the user has paused.

@@ -1,11 +1,12 @@
 //! The loop: samples and keys in, pictures out. The terminal is restored however it ends, and the
 //! loop ends with its terminal.
 
-use super::draw::draw;
+use super::fleet::Fleet;
+use super::list::draw;
 use super::past::state_at;
 use super::sampler::{self, Message, Sampled};
 use super::state::{Key, State};
-use crate::sources::now_us;
+use crate::sources::{MetricsOn, now_us};
 use client::LoginFlags;
 use output::failure::{Failure, Outcome};
 use output::stop;
@@ -34,35 +35,78 @@ impl Drop for Restore {
     }
 }
 
-/// Shows a target until the user quits.
-pub(crate) fn run(target: String, login: LoginFlags, enable_metrics: bool) -> Outcome {
+/// What the user asks for.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// What is looked at, at least one.
+    pub(crate) targets: Vec<String>,
+    /// How to log in.
+    pub(crate) login: LoginFlags,
+    /// Switch metrics of the one server on meanwhile.
+    pub(crate) enable_metrics: bool,
+}
+
+/// Targets that are sampled.
+struct Live {
+    fleet: Fleet,
+    /// Of each target.
+    messages: Vec<Receiver<Message>>,
+    /// They live until the end.
+    _metrics: Option<MetricsOn>,
+}
+
+impl Job {
+    fn start(mut self) -> Outcome<Live> {
+        if self.targets.len() > 1 {
+            if self.enable_metrics {
+                return Err(Failure::misuse("--enable-metrics is for one server: name one target"));
+            }
+            let sampled = sampler::start_all(self.targets, &self.login)?;
+            let (states, messages) =
+                sampled.into_iter().map(|one| (State::of(one.about), one.messages)).unzip();
+            return Ok(Live { fleet: Fleet::new(states), messages, _metrics: None });
+        }
+        let target = self.targets.pop().ok_or_else(|| Failure::misuse("there is no target"))?;
+        let Sampled { about, messages, metrics } = sampler::start(target, self.login, self.enable_metrics)?;
+        let fleet = Fleet::new(vec![State::of(about)]);
+        Ok(Live { fleet, messages: vec![messages], _metrics: metrics })
+    }
+}
+
+/// Shows targets until the user quits.
+pub(crate) fn run(job: Job) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
     }
+    let enable_metrics = job.enable_metrics;
     if enable_metrics {
         // So that a signal does not come before they are switched off again.
         stop::install();
     }
-    // The metrics live until the end.
-    let Sampled { about, messages, metrics: _metrics } = sampler::start(target, login, enable_metrics)?;
+    let mut live = job.start()?;
     if !enable_metrics {
         stop::install();
     }
-    show(State::of(about), Some(&messages), &now_us)
+    show(&mut live.fleet, &live.messages, &now_us)
 }
 
 /// Shows a moment of the past until the user quits.
-pub(crate) fn run_at(dir: &Path, at_us: u64) -> Outcome {
+pub(crate) fn run_at(dirs: &[String], at_us: u64) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return Err(Failure::misuse("top needs a terminal; --print WxH prints one picture as text"));
     }
-    let state = state_at(dir, at_us)?;
+    let mut fleet = fleet_at(dirs, at_us)?;
     stop::install();
-    show(state, None, &|| at_us)
+    show(&mut fleet, &[], &|| at_us)
+}
+
+fn fleet_at(dirs: &[String], at_us: u64) -> Outcome<Fleet> {
+    let states = dirs.iter().map(|dir| state_at(Path::new(dir), at_us)).collect::<Outcome<Vec<State>>>();
+    states.map(Fleet::new)
 }
 
 /// Shows what is there, and what comes, until the user quits. `now_us` is the time of the picture.
-fn show(mut state: State, messages: Option<&Receiver<Message>>, now_us: &dyn Fn() -> u64) -> Outcome {
+fn show(fleet: &mut Fleet, messages: &[Receiver<Message>], now_us: &dyn Fn() -> u64) -> Outcome {
     let broken = |e: std::io::Error| Failure::failed(format!("the terminal fails: {e}"));
     // It also restores the terminal when this program panics. Its own end would complain on
     // standard error, and panic if that terminal is gone.
@@ -71,9 +115,9 @@ fn show(mut state: State, messages: Option<&Receiver<Message>>, now_us: &dyn Fn(
     let (line, events) = (Line::here(), events());
     let mut drawn: Option<Instant> = None;
     while !stop::asked() && line.is_open() {
-        let changed = messages.map_or(Ok(false), |messages| take_all(&mut state, messages))?;
+        let changed = take_all(fleet, messages)?;
         if changed || drawn.is_none_or(|drawn| drawn.elapsed() >= Duration::from_secs(1)) {
-            terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
+            terminal.draw(|frame| draw(frame, fleet, now_us())).map_err(broken)?;
             drawn = Some(Instant::now());
         }
         let key = match events.recv_timeout(REST) {
@@ -84,10 +128,10 @@ fn show(mut state: State, messages: Option<&Receiver<Message>>, now_us: &dyn Fn(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        if key.is_some_and(|key| !state.key(key)) {
+        if key.is_some_and(|key| !fleet.key(key)) {
             break;
         }
-        terminal.draw(|frame| draw(frame, &state, now_us())).map_err(broken)?;
+        terminal.draw(|frame| draw(frame, fleet, now_us())).map_err(broken)?;
     }
     drop(restore);
     Ok(())
@@ -138,18 +182,22 @@ impl Line {
 }
 
 /// Takes all messages that are there. Returns whether there were any.
-fn take_all(state: &mut State, messages: &Receiver<Message>) -> Outcome<bool> {
+fn take_all(fleet: &mut Fleet, messages: &[Receiver<Message>]) -> Outcome<bool> {
     let mut any = false;
-    loop {
-        match messages.try_recv() {
-            Ok(message) => take(state, message)?,
-            Err(TryRecvError::Empty) => return Ok(any),
-            Err(TryRecvError::Disconnected) => {
-                return Err(Failure::failed("the target gives no samples any more"));
+    for (place, messages) in messages.iter().enumerate() {
+        let Some(state) = fleet.target_mut(place) else { continue };
+        loop {
+            match messages.try_recv() {
+                Ok(message) => take(state, message)?,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Failure::failed(format!("{} gives no samples any more", state.target)));
+                }
             }
+            any = true;
         }
-        any = true;
     }
+    Ok(any)
 }
 
 fn take(state: &mut State, message: Message) -> Outcome {
@@ -171,6 +219,9 @@ fn key_of(pressed: KeyEvent) -> Option<Key> {
         KeyCode::Esc => Some(Key::Escape),
         KeyCode::Char('p' | ' ') => Some(Key::Pause),
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => Some(Key::Help),
+        KeyCode::Enter => Some(Key::Open),
+        KeyCode::Char(']') => Some(Key::NextTarget),
+        KeyCode::Char('[') => Some(Key::PreviousTarget),
         KeyCode::Right | KeyCode::Down | KeyCode::Tab | KeyCode::Char('l') => Some(Key::Next),
         KeyCode::Left | KeyCode::Up | KeyCode::BackTab => Some(Key::Previous),
         KeyCode::Char(digit) => digit.to_digit(10).map(|digit| Key::Number(digit as usize)),
@@ -178,45 +229,48 @@ fn key_of(pressed: KeyEvent) -> Option<Key> {
     }
 }
 
-/// Samples a target for some seconds, and returns the picture as text.
-pub(crate) fn print(
-    target: String,
-    login: LoginFlags,
-    size: (u16, u16),
-    view: usize,
-    length: Duration,
-    enable_metrics: bool,
-) -> Outcome<String> {
-    if enable_metrics {
+/// Samples targets for some seconds, and returns the picture as text: without a view, of several
+/// targets their list, of one its overview.
+pub(crate) fn print(job: Job, size: (u16, u16), view: Option<usize>, length: Duration) -> Outcome<String> {
+    if job.enable_metrics {
         stop::install();
     }
-    let Sampled { about, messages, metrics: _metrics } = sampler::start(target, login, enable_metrics)?;
-    let mut state = State::of(about);
-    state.key(Key::Number(view));
+    let mut live = job.start()?;
     let begin = Instant::now();
     while begin.elapsed() < length && !stop::asked() {
-        match messages.recv_timeout(REST) {
-            Ok(message) => take(&mut state, message)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::failed("the target gives no samples any more"));
-            }
-        }
+        take_all(&mut live.fleet, &live.messages)?;
+        std::thread::sleep(REST);
     }
-    Ok(picture(&state, size, now_us()))
+    Ok(pictures(live.fleet, size, view, now_us()))
 }
 
 /// Returns the picture of a moment of the past as text.
-pub(crate) fn print_at(dir: &Path, at_us: u64, size: (u16, u16), view: usize) -> Outcome<String> {
-    let mut state = state_at(dir, at_us)?;
-    state.key(Key::Number(view));
-    Ok(picture(&state, size, at_us))
+pub(crate) fn print_at(
+    dirs: &[String],
+    at_us: u64,
+    size: (u16, u16),
+    view: Option<usize>,
+) -> Outcome<String> {
+    fleet_at(dirs, at_us).map(|fleet| pictures(fleet, size, view, at_us))
+}
+
+/// Returns one picture, or with a view one of each target.
+fn pictures(mut fleet: Fleet, size: (u16, u16), view: Option<usize>, now_us: u64) -> String {
+    let Some(view) = view else { return picture(&fleet, size, now_us) };
+    fleet.listed = false;
+    let of_each = (0..fleet.targets().len()).map(|_| {
+        fleet.key(Key::Number(view));
+        let shown = picture(&fleet, size, now_us);
+        fleet.key(Key::NextTarget);
+        shown
+    });
+    of_each.collect()
 }
 
 /// Returns what a terminal of this size would show, as text.
-pub(crate) fn picture(state: &State, (columns, rows): (u16, u16), now_us: u64) -> String {
+pub(super) fn picture(fleet: &Fleet, (columns, rows): (u16, u16), now_us: u64) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
-    let Ok(_) = terminal.draw(|frame| draw(frame, state, now_us));
+    let Ok(_) = terminal.draw(|frame| draw(frame, fleet, now_us));
     text_of(terminal.backend().buffer())
 }
 
@@ -243,6 +297,8 @@ mod tests {
             (KeyCode::Right, KeyModifiers::NONE, Some(Key::Next)),
             (KeyCode::Left, KeyModifiers::NONE, Some(Key::Previous)),
             (KeyCode::Char('3'), KeyModifiers::NONE, Some(Key::Number(3))),
+            (KeyCode::Enter, KeyModifiers::NONE, Some(Key::Open)),
+            (KeyCode::Char(']'), KeyModifiers::NONE, Some(Key::NextTarget)),
             (KeyCode::Home, KeyModifiers::NONE, None),
         ] {
             assert_eq!(key_of(KeyEvent::new(code, modifiers)), key, "{code:?}");

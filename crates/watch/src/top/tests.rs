@@ -1,5 +1,6 @@
 //! Pictures as text.
 
+use super::fleet::Fleet;
 use super::state::{Key, State};
 use super::terminal::picture;
 use crate::sources::Sample;
@@ -50,7 +51,68 @@ fn state(seconds: u64) -> State {
 }
 
 fn shown(state: &State, size: (u16, u16)) -> String {
-    picture(state, size, 100_000_000)
+    picture(&Fleet::new(vec![state.clone()]), size, 100_000_000)
+}
+
+/// Three targets: one that rises, one that is gone, one of which nothing is known yet.
+fn fleet() -> Fleet {
+    let mut gone = state(3);
+    gone.target = "mysql://root@a-host-with-a-long-name.example.net:3307/".to_owned();
+    gone.fail(97_000_000, "no server answers on a-host-with-a-long-name.example.net:3307".to_owned());
+    let new = State::new("/var/lib/other".to_owned(), "Millpond".to_owned());
+    Fleet::new(vec![state(30), gone, new])
+}
+
+#[test]
+fn several_targets_in_80_x_24() {
+    let mut fleet = fleet();
+    fleet.key(Key::Next);
+    expect![[r#"
+         3 targets, 1 of them with an alarm
+            target                      age          soft in commits/s changed/s   dirty
+          1 mysql://root@localhost/    78 % ██████·│     4 s       900       500  24.6 %
+            InnoDB will flush with full force in 4 s: the age has grown by 2 MiB/s for 2
+        > 2 mysql://roo…le.net:3307/      –                –         –         –       –
+            no sample for 3.00 s, trying again: no server answers on a-host-with-a-long-
+          3 /var/lib/other                –                –         –         –       –
+            waiting for the first sample
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+         q quit   p pause   ↑ ↓ choose   Enter or 1-9 one of them   ? help
+    "#]]
+    .assert_eq(&picture(&fleet, (80, 24), 100_000_000));
+    fleet.key(Key::Previous);
+    fleet.key(Key::Open);
+    let one = picture(&fleet, (80, 24), 100_000_000);
+    assert!(one.contains("overview") && one.contains("[ ] others   0 all"), "{one}");
+}
+
+#[test]
+fn the_chosen_target_is_seen_among_many_and_any_size_is_no_panic() {
+    let mut many = Fleet::new((0..40).map(|n| State::new(format!("db{n}"), String::new())).collect());
+    for _ in 0..25 {
+        many.key(Key::Next);
+    }
+    assert!(picture(&many, (80, 24), 0).contains(">26 db25"));
+    for size in [(1, 1), (3, 2), (79, 24), (80, 24), (81, 25), (250, 70), (80, 200)] {
+        let mut fleet = fleet();
+        picture(&fleet, size, 0);
+        fleet.key(Key::Help);
+        picture(&fleet, size, 0);
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod workloads;
 use super::packages::{FOR_TESTS, install, unpack};
 use super::release::{self, Release};
 use super::server;
+use super::share::Share;
 use super::steps::in_own_directory;
 use super::steps::{Profile, build_program, expect, until};
 use super::{make_dir, output};
@@ -32,6 +33,7 @@ use runs::{collecting, interrupt, refused};
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 type Case = fn(&Lab<'_>) -> Result<(), String>;
 
@@ -107,11 +109,11 @@ pub(super) fn run_alone(args: &Args) -> Result<(), String> {
         None => super::build_for_tests()?,
         Some(_) => install(&FOR_TESTS)?,
     }
-    in_own_directory(|dir| run(dir, args))
+    in_own_directory(|dir| run(dir, args, Share::WHOLE))
 }
 
-/// Runs all cases in a server of their own.
-pub(super) fn run(dir: &Path, args: &Args) -> Result<(), String> {
+/// Runs a share of the cases in a server of their own.
+pub(super) fn run(dir: &Path, args: &Args, share: Share) -> Result<(), String> {
     let program = build_program(Profile::Debug)?;
     let base = args.server.map(release::fetch).transpose()?;
     let server_dir = dir.join("server");
@@ -119,9 +121,10 @@ pub(super) fn run(dir: &Path, args: &Args) -> Result<(), String> {
     let server = start(base.as_deref(), &server_dir, &[])?;
     let lab = Lab { program, base, server: &server, server_dir: &server_dir, dir, seconds: args.seconds };
     let cases: &[(&str, Case)] = if lab.is_mysql() { &OF_MYSQL } else { &CASES };
-    let outcome = cases.iter().try_for_each(|(name, case)| {
+    let outcome = cases.iter().filter(|(name, _)| share.has(name)).try_for_each(|(name, case)| {
+        let began = Instant::now();
         case(&lab).map_err(|why| format!("{name}: {why}"))?;
-        println!("ok      {name}");
+        println!("ok      {name}, {:.1} s", began.elapsed().as_secs_f64());
         Ok(())
     });
     outcome.and(server::stop(&server_dir))

@@ -41,6 +41,8 @@ const CLIENTS: [u32; 4] = [1, 16, 64, 512];
 const SECONDS: u32 = 2;
 /// CI runs one of so many of sysbench's runs, each a workload with a number of clients.
 const SYSBENCH_PARTS: u64 = 2;
+/// CI runs one of so many cases of the program's commands.
+const LAB_PARTS: u64 = 2;
 /// CI runs one of so many parts of the hardships that take minutes.
 const HARDSHIPS_PARTS: u64 = 5;
 
@@ -72,7 +74,8 @@ pub(super) fn run(only: Option<Part>, amount: Amount) -> Result<(), String> {
             step("the program of the tests", || build_program(Profile::Debug).map(drop))?;
         }
         if runs(Part::Lab) {
-            step("lab", || lab::run(&dir.join("lab"), &lab::Args::default()))?;
+            let share = amount.share_of(LAB_PARTS);
+            step("lab", || lab::run(&dir.join("lab"), &lab::Args::default(), share))?;
         }
         if runs(Part::Serve) {
             step("serve", || serve::run(&dir.join("serve"), None))?;

@@ -14,6 +14,7 @@ mod wheel;
 use check::Files;
 use checkout::root;
 use contents::Contents;
+use program::Build;
 use std::path::{Path, PathBuf};
 use target::Target;
 
@@ -31,11 +32,15 @@ pub(crate) struct Args {
 /// A file that is not written yet: its name and its bytes.
 type Packed = (String, Vec<u8>);
 
-/// Builds the program, packs it, and prints the paths of the packages.
+/// Builds the program as users get it, packs it, and prints the paths of the packages.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    make(args, Build::Shipped)
+}
+
+fn make(args: &Args, build: Build) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let out = args.out.clone().unwrap_or_else(|| target.join("packages"));
-    let contents = contents(&target.join("packed"))?;
+    let contents = contents(build, &target.join("packed"))?;
     let packed = pack(&contents)?;
     if args.check && pack(&contents)? != packed {
         return Err("the same program was packed twice, and the packages differ".into());
@@ -49,21 +54,22 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// Runs `package --check`. Elsewhere than on Debian it says so and ends: the licence of the C
-/// library is not where it looks for it.
+/// Runs `package --check` with the program as tests are built: the build that users get takes
+/// minutes, and the packages are made in the same way. Elsewhere than on Debian it says so and
+/// ends: the licence of the C library is not where it looks for it.
 pub(crate) fn check() -> Result<(), String> {
     if !Path::new("/etc/debian_version").exists() {
         println!("this system is not Debian, so no package is made");
         return Ok(());
     }
-    run(&Args { out: None, check: true })
+    make(&Args { out: None, check: true }, Build::Tested)
 }
 
-fn contents(build_dir: &Path) -> Result<Contents, String> {
+fn contents(build: Build, build_dir: &Path) -> Result<Contents, String> {
     let target = Target::of(std::env::consts::ARCH)?;
     // The licences first: if one is missing, one knows it before the long build.
     let licences = licences::collect(target)?;
-    let program = program::build(target, build_dir)?;
+    let program = program::build(target, build, build_dir)?;
     Ok(Contents { target, version: env!("CARGO_PKG_VERSION"), program, licences })
 }
 

@@ -9,15 +9,32 @@ use checkout::{cargo_program, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The profile in the workspace's `Cargo.toml`.
-const PROFILE: &str = "packed";
+/// How the program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Build {
+    /// As users get it: optimised as a whole.
+    Shipped,
+    /// As tests are built, in a fraction of the time.
+    Tested,
+}
+
+impl Build {
+    /// Returns the profile of cargo, and the name of its directory.
+    fn profile(self) -> (&'static str, &'static str) {
+        match self {
+            Build::Shipped => ("packed", "packed"),
+            Build::Tested => ("dev", "debug"),
+        }
+    }
+}
 
 /// Builds the program below `dir`, and returns its bytes.
-pub(super) fn build(target: Target, dir: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn build(target: Target, build: Build, dir: &Path) -> Result<Vec<u8>, String> {
     println!("building millpond for {}, static", target.triple);
+    let (profile, profile_dir) = build.profile();
     let status = Command::new(cargo_program())
         .args(["build", "--quiet", "--locked", "--package", "lab", "--bin", "millpond"])
-        .args(["--profile", PROFILE, "--target", target.triple, "--target-dir"])
+        .args(["--profile", profile, "--target", target.triple, "--target-dir"])
         .arg(dir)
         // These flags replace those of the environment. With `--target`, programs that run during
         // the build do not get them.
@@ -30,7 +47,7 @@ pub(super) fn build(target: Target, dir: &Path) -> Result<Vec<u8>, String> {
             "the static program cannot be built; does this system have libc.a (Debian: libc6-dev)?".into()
         );
     }
-    let path = dir.join(target.triple).join(PROFILE).join("millpond");
+    let path = dir.join(target.triple).join(profile_dir).join("millpond");
     let program = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     match needs_loader(&program) {
         Some(false) => Ok(program),

@@ -41,7 +41,8 @@ class BinlogFile {
   using Found = std::function<bool(const BinlogTransaction &)>;
 
   // Reads the transactions from `position` on, or from the file's begin if that is smaller. The last
-  // one counts as the server counts it, which reads on without checksums when it recovers. Returns false if the file cannot be read, or if it is damaged and goes on after it; then error() tells why.
+  // one counts as the server counts it, which reads on without checksums when it recovers. Returns
+  // false if the file cannot be read, or if it is damaged and goes on after it; then error() tells why.
   bool read(uint64_t position, const Wanted &wanted, const Found &found);
 
   const std::string &error() const { return error_; }

@@ -354,7 +354,9 @@ async fn stream_of_the_past(shared: &Shared, past: Past, until_us: Option<u64>) 
 /// Tells each second how all targets are.
 fn stream_of_all(shared: Arc<Shared>) -> Response {
     let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else { return refused(503, TOO_MANY) };
-    let seconds = tokio::time::interval(SECOND);
+    let mut seconds = tokio::time::interval(SECOND);
+    // A browser that was slow is told how it is now, and not each second that it missed.
+    seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let stream = stream::unfold((shared, seconds, place), |(shared, mut seconds, place)| async move {
         seconds.tick().await;
         let sent = Sent::default().event("all").data(shared.glances());

@@ -1,21 +1,21 @@
 //! `millpond reproduce`: experiments of published articles.
 
-use crate::report::of_this_machine;
-use crate::reproduce::{About, EXPERIMENTS, Finding, Programs, Room, find, json};
+use crate::reproduce::{About, Book, EXPERIMENTS, Programs, Record, Room, find};
+use crate::result::to_json;
 use crate::run_dir::RunDir;
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
-use output::report::page::Page;
-use output::report::{self, PAGE};
 use output::{print, stop, write_json};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const NOTES: &str = "\
 An experiment starts MariaDB servers of its own, which are reached by a socket only, and runs the
 other commands of this program against them and against a database in this process. It needs
 mariadbd (Debian: mariadb-server-core) and, for an hour, an idle machine. Servers and databases are
-made below the working directory, and are removed; results stay in --out.";
+made below the working directory, and are removed; results stay in --out: a page of all experiments,
+the same as text, their pictures, and what each command wrote. Another run with the same --out adds
+its experiments to that page.";
 
 /// Repeat experiments of published articles, on InnoDB and on Millpond
 #[derive(Debug, clap::Args)]
@@ -55,9 +55,8 @@ impl Reproduce {
             check_writable(file)?;
         }
         let programs = Programs::find(self.mariadbd.as_deref(), self.plugin.as_deref())?;
-        fs::create_dir_all(&self.out)
-            .map_err(|e| Failure::misuse(format!("cannot make {}: {e}", self.out.display())))?;
-        let page = report::claim(&self.out, None)?;
+        let ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.about.id).collect();
+        let book = Book::open(&self.out, &ids)?;
         stop::install();
         let scratch = RunDir::fresh(false)?;
         // A server works in the directory of its data, so paths from here mean nothing to it.
@@ -74,22 +73,25 @@ impl Reproduce {
             quick: self.quick,
             programs: &programs,
         };
-        let mut findings: Vec<(&About, Finding)> = Vec::new();
+        let (mut records, mut page) = (Vec::new(), String::new());
         for experiment in experiments {
-            let finding = experiment.run(&room)?;
-            print(&finding.text(&experiment.about));
-            findings.push((&experiment.about, finding));
+            let record = Record::new(&experiment.about, experiment.run(&room)?);
+            print(&record.text());
+            page = book.add(&record, now_us())?;
+            records.push(record);
         }
         if let Some(file) = &self.json {
-            write_json(file, &json(&findings))?;
+            write_json(file, &to_json(&records))?;
         }
-        let shown = report::write(page, &[(PAGE.to_owned(), book(&findings))])?;
-        print(&format!("\n{:<10} {shown}\n", "report"));
-        let wrong = findings.iter().find(|(_, finding)| finding.check != "ok");
-        wrong.map_or(Ok(()), |(experiment, finding)| {
-            Err(Failure::failed(format!("{}: {}", experiment.id, finding.check)))
-        })
+        print(&format!("\n{:<10} {page}\n", "report"));
+        let wrong = records.iter().find(|record| record.finding.check != "ok");
+        wrong
+            .map_or(Ok(()), |record| Err(Failure::failed(format!("{}: {}", record.id, record.finding.check))))
     }
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 fn listed(experiment: &About) -> String {
@@ -99,27 +101,4 @@ fn listed(experiment: &About) -> String {
         format!(" (with {})", experiment.with.join(", "))
     };
     format!("{}{with}   {}\n    {}\n", experiment.id, experiment.article, experiment.claim)
-}
-
-/// Returns the page of all findings.
-fn book(findings: &[(&About, Finding)]) -> String {
-    let lead = "Published figures beside those of this machine: InnoDB, Millpond, and the bound by first principles.";
-    let mut page = Page::new("Experiments, repeated", lead);
-    for (experiment, finding) in findings {
-        page.section(&format!("{}: {}", experiment.id, experiment.article));
-        page.paragraph(&format!("The article: {}.", experiment.claim));
-        page.table(&finding.table());
-        let seconds = format!("{:.0} s", finding.seconds);
-        page.facts(&[
-            ("here", finding.holds.clone()),
-            ("scaled", finding.scaled.clone()),
-            ("took", seconds),
-            ("check", finding.check.clone()),
-        ]);
-    }
-    page.section("How it was run");
-    page.command(&report::command());
-    page.section("Machine");
-    page.facts(&of_this_machine());
-    page.finish(concat!("Millpond ", env!("CARGO_PKG_VERSION"), "."))
 }

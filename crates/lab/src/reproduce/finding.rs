@@ -1,12 +1,11 @@
 //! What an experiment has found: rows, a conclusion, and how it was scaled.
 
 use super::about::About;
-use crate::result::to_json;
 use output::report::page::{Table, columns};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     /// What is counted.
     pub(crate) what: String,
@@ -17,11 +16,11 @@ pub(crate) struct Row {
     /// Millpond, in the process.
     pub(crate) millpond: Option<f64>,
     /// Millpond in a server, if the plugin is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) millpond_in_server: Option<f64>,
     /// The best that this machine allows, by first principles.
     pub(crate) bound: Option<f64>,
-    pub(crate) unit: &'static str,
+    pub(crate) unit: String,
 }
 
 impl Row {
@@ -31,7 +30,7 @@ impl Row {
         published: Option<&str>,
         innodb: Option<f64>,
         millpond: Option<f64>,
-        unit: &'static str,
+        unit: &str,
     ) -> Row {
         Row {
             what: what.to_owned(),
@@ -40,7 +39,7 @@ impl Row {
             millpond,
             millpond_in_server: None,
             bound: None,
-            unit,
+            unit: unit.to_owned(),
         }
     }
 
@@ -59,13 +58,13 @@ impl Row {
         cells.push(
             gap.map_or("-".to_owned(), |(bound, own)| format!("{:.1}", (bound / own).max(own / bound))),
         );
-        cells.push(self.unit.to_owned());
+        cells.push(self.unit.clone());
         cells
     }
 }
 
 /// Returns a number with about three digits.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     let places = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
@@ -76,50 +75,49 @@ fn figure(value: f64) -> String {
 }
 
 /// What an experiment has found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Finding {
     pub(crate) rows: Vec<Row>,
     /// Whether the article's conclusion holds here, in a sentence.
     pub(crate) holds: String,
     /// What is smaller or different here.
     pub(crate) scaled: String,
-    /// "ok", or what the runs found wrong with their own results.
-    pub(crate) check: String,
     /// How long all of it took.
     pub(crate) seconds: f64,
+    /// "ok", or what the runs found wrong with their own results.
+    pub(crate) check: String,
 }
 
-/// A finding with what it belongs to, for `--json`.
-#[derive(Debug, Serialize)]
-struct Record<'a> {
-    id: &'a str,
-    article: &'a str,
-    claim: &'a str,
-    rows: &'a [Row],
-    holds: &'a str,
-    scaled: &'a str,
-    seconds: f64,
-    check: &'a str,
+/// A finding with what it belongs to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) article: String,
+    pub(crate) claim: String,
+    #[serde(flatten)]
+    pub(crate) finding: Finding,
 }
 
-/// Returns all findings as a list in JSON.
-pub(crate) fn json(findings: &[(&About, Finding)]) -> String {
-    let records: Vec<Record<'_>> = findings.iter().map(Record::of).collect();
-    to_json(&records)
-}
+impl Record {
+    pub(crate) fn new(about: &About, finding: Finding) -> Record {
+        let About { id, article, claim, .. } = about;
+        Record { id: (*id).to_owned(), article: (*article).to_owned(), claim: (*claim).to_owned(), finding }
+    }
 
-impl<'a> Record<'a> {
-    fn of((about, finding): &'a (&About, Finding)) -> Record<'a> {
-        Record {
-            id: about.id,
-            article: about.article,
-            claim: about.claim,
-            rows: &finding.rows,
-            holds: &finding.holds,
-            scaled: &finding.scaled,
-            seconds: finding.seconds,
-            check: &finding.check,
-        }
+    /// Returns all of it for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let Finding { holds, scaled, check, .. } = &self.finding;
+        format!(
+            "\n{}   {}\n{:<10} {}\n{}\n{:<10} {holds}\n{:<10} {scaled}\n{:<10} {check}\n",
+            self.id,
+            self.article,
+            "claim",
+            self.claim,
+            self.finding.table().text(),
+            "here",
+            "scaled",
+            "check",
+        )
     }
 }
 
@@ -137,29 +135,12 @@ impl Finding {
             rows: self.rows.iter().map(|row| row.cells(server)).collect(),
         }
     }
-
-    /// Returns all of it for a terminal.
-    pub(crate) fn text(&self, about: &About) -> String {
-        format!(
-            "\n{}   {}\n{:<10} {}\n{}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n",
-            about.id,
-            about.article,
-            "claim",
-            about.claim,
-            self.table().text(),
-            "here",
-            self.holds,
-            "scaled",
-            self.scaled,
-            "check",
-            self.check
-        )
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::to_json;
     use expect_test::expect;
 
     const ABOUT: About = About { id: "D2.B19", with: &["B18"], article: "Somebody", claim: "It is fast" };
@@ -190,7 +171,7 @@ mod tests {
             scaled     Nothing.
             check      ok
         "#]]
-        .assert_eq(&finding().text(&ABOUT));
+        .assert_eq(&Record::new(&ABOUT, finding()).text());
     }
 
     #[test]
@@ -226,6 +207,6 @@ mod tests {
               }
             ]
         "#]]
-        .assert_eq(&json(&[(&ABOUT, finding())]));
+        .assert_eq(&to_json(&[Record::new(&ABOUT, finding())]));
     }
 }

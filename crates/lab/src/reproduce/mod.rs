@@ -10,8 +10,12 @@
 //! `log_sizes`, `io_bound`, `lru`, `users` and `grid`. Of syncs (`sync_cost` measures one):
 //! `napkin`, `syncs` and `writes`. Of a kill: `recovery`. Of lists of ids: `inverted`. `sql` is a
 //! connection.
+//!
+//! `book` keeps findings and makes pages of them, `bars` draws them.
 
 mod about;
+mod bars;
+mod book;
 mod finding;
 mod grid;
 mod inverted;
@@ -37,7 +41,8 @@ mod users;
 mod writes;
 
 pub(crate) use about::About;
-pub(crate) use finding::{Finding, json};
+pub(crate) use book::Book;
+pub(crate) use finding::Record;
 pub(crate) use list::{EXPERIMENTS, find};
 pub(crate) use private_server::Programs;
 pub(crate) use room::Room;

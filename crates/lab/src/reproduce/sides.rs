@@ -40,7 +40,7 @@ impl<T> Sides<T> {
         &self,
         what: &str,
         published: Option<&str>,
-        unit: &'static str,
+        unit: &str,
         of: impl Fn(&T) -> Option<f64>,
     ) -> Row {
         Row {

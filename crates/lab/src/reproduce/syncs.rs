@@ -83,24 +83,22 @@ fn of_kind(trace: &Value, kind: usize) -> Option<f64> {
     Some(mine.filter_map(|file| number(file, "/syncs")).fold(0.0, |sum, syncs| sum + syncs))
 }
 
-/// Returns the rows of the histogram: from, and syncs.
-fn histogram(trace: &Value) -> Vec<(f64, f64)> {
+/// Returns the syncs of the histogram's rows from a time on, microseconds.
+fn syncs_from(trace: &Value, from: f64) -> f64 {
     let rows = trace.pointer("/latency_us/histogram").and_then(Value::as_array);
-    rows.into_iter()
-        .flatten()
-        .filter_map(|row| Some((number(row, "/from")?, number(row, "/syncs")?)))
-        .collect()
+    let rows =
+        rows.into_iter().flatten().filter_map(|row| Some((number(row, "/from")?, number(row, "/syncs")?)));
+    rows.filter(|row| row.0 >= from).fold(0.0, |sum, row| sum + row.1)
 }
 
 /// The last row of the article's histogram begins here, microseconds.
 const LONG: f64 = 1500.0;
 
-/// Returns the part of the syncs that took long, in percent.
+/// Returns the part of the syncs that took long, in percent. The rows of a trace of a server are
+/// as wide as the article's.
 fn long(trace: &Value) -> Option<f64> {
-    let rows = histogram(trace);
-    let all: f64 = rows.iter().map(|row| row.1).sum();
-    let long: f64 = rows.iter().filter(|row| row.0 >= LONG).map(|row| row.1).sum();
-    (all > 0.0).then(|| 100.0 * long / all)
+    let all = syncs_from(trace, 0.0);
+    (all > 0.0).then(|| 100.0 * syncs_from(trace, LONG) / all)
 }
 
 fn rows(sides: &Sides<Traced>) -> Vec<Row> {

@@ -15,6 +15,9 @@ use std::process::{Child, Stdio};
 /// How long a trace may last, seconds; it ends with the measured phase.
 const MOST: &str = "86400";
 
+/// The width of a row of the histogram, microseconds: that of the napkin article, in each run.
+const ROW: &str = "100";
+
 /// So many reasons are shown.
 const REASONS: usize = 4;
 
@@ -35,9 +38,8 @@ impl SyncTrace {
             |end: &str| std::env::temp_dir().join(format!("millpond-syncs-{}.{end}", std::process::id()));
         let (text, json) = (file("txt"), file("json"));
         let json_name = json.display().to_string();
-        let mut args: Vec<String> = ["trace-fsync", access.name(), "--seconds", MOST, "--json", &json_name]
-            .map(str::to_owned)
-            .to_vec();
+        let args = ["trace-fsync", access.name(), "--seconds", MOST, "--step", ROW, "--json", &json_name];
+        let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.extend(login.args());
         SyncTrace { args, text, json, child: None, found: None }
     }

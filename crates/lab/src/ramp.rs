@@ -6,7 +6,7 @@ use crate::turn::Turn;
 use output::failure::Outcome;
 use output::print;
 use output::samples::Samples;
-use output::units::{show_count, show_micros, show_size};
+use output::units::{show_count, show_micros};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -40,11 +40,7 @@ impl Step {
     /// Returns what people see of it, as [`HEADS`] names it.
     pub(crate) fn cells(&self) -> [String; HEADS.len()] {
         let latency = &self.turn.work.latency_us;
-        let age = self.turn.checkpoint_age_max.map_or("-".to_owned(), |bytes| show_size(bytes as f64));
-        let share =
-            self.turn.checkpoint_age_max.zip(self.turn.checkpoint_age_limit.filter(|limit| *limit > 0));
-        let share =
-            share.map_or(String::new(), |(age, limit)| format!("{:.0} %", age as f64 * 100.0 / limit as f64));
+        let [age, share] = self.turn.shown_age();
         [
             self.threads.to_string(),
             show_count(self.turn.work.tps),

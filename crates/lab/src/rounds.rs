@@ -71,6 +71,9 @@ pub(crate) struct Comparison<R: Serialize> {
     compare: Vec<Contestant>,
 }
 
+/// The columns of the contestants.
+pub(crate) const HEADS: [&str; 6] = ["contestant", "tps", "ratio", "p99", "worst second", "commits/fsync"];
+
 /// What is known of a contestant at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
@@ -114,12 +117,20 @@ impl<R: Serialize> Comparison<R> {
         bad.map_or_else(|| "ok".to_owned(), |bad| format!("{}: {}", bad.engine, bad.check))
     }
 
-    /// Returns the table for people: medians of the rounds, and the least and the greatest.
+    /// Returns each contestant's name and its turns.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = (String, &[Turn])> {
+        self.compare.iter().map(|contestant| (self.name(contestant), contestant.rounds.as_slice()))
+    }
+
+    /// Returns what people see of each contestant, as [`HEADS`] names it: medians of the rounds,
+    /// and the least and the greatest.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = [String; HEADS.len()]> {
+        self.compare.iter().map(|contestant| self.row(contestant))
+    }
+
+    /// Returns the table for a terminal.
     pub(crate) fn table(&self) -> String {
-        let heads = ["contestant", "tps", "ratio", "p99", "worst second", "commits/fsync"].map(str::to_owned);
-        let rows: Vec<[String; 6]> = std::iter::once(heads)
-            .chain(self.compare.iter().map(|contestant| self.row(contestant)))
-            .collect();
+        let rows: Vec<[String; 6]> = std::iter::once(HEADS.map(str::to_owned)).chain(self.cells()).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..6).map(width).collect();
         let line = |row: &[String; 6]| {

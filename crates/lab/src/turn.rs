@@ -3,6 +3,7 @@
 use crate::figures::Level;
 use crate::measurements::Totals;
 use crate::result::{WorkDone, ratio};
+use output::units::show_size;
 use serde::Serialize;
 
 /// What the threads did, and what an engine counted meanwhile.
@@ -33,5 +34,12 @@ impl Turn {
             checkpoint_age_max: (!age.is_empty()).then(|| age.max()),
             checkpoint_age_limit: counted.checkpoint_age_limit,
         }
+    }
+
+    /// Returns the greatest checkpoint age, and its share of the limit, for people.
+    pub(crate) fn shown_age(&self) -> [String; 2] {
+        let (age, limit) = (self.checkpoint_age_max, self.checkpoint_age_limit.filter(|limit| *limit > 0));
+        let share = age.zip(limit).map(|(age, limit)| format!("{:.0} %", age as f64 * 100.0 / limit as f64));
+        [age.map_or("-".to_owned(), |bytes| show_size(bytes as f64)), share.unwrap_or_default()]
     }
 }

@@ -1,15 +1,17 @@
 //! `millpond run --compare`: the same load on several engines or servers, in turns.
 
-use super::run::Run;
+use super::run::{Run, show_report};
 use super::server_place::{Place, find_engine};
 use super::server_run::ServerRun;
 use crate::driver::Driven;
 use crate::progress::Progress;
+use crate::report::ComparisonReport;
 use crate::rounds::{Comparison, Known, Who, order};
 use crate::server::{ServerObserver, ServerRequest, ServerWorkload, default_schema};
 use crate::turn::Turn;
 use client::Access;
 use output::failure::{Failure, Outcome};
+use output::report::ReportDir;
 use output::{print, stop, write_json};
 
 /// An engine of a server, before anything was made there.
@@ -30,8 +32,8 @@ struct AtWork<'a> {
     turns: Vec<Turn>,
 }
 
-/// Runs the workload on all contestants.
-pub(super) fn compare(run: &Run, url: &str) -> Outcome {
+/// Runs the workload on all contestants. The report is for those who asked for one.
+pub(super) fn compare(run: &Run, url: &str, report_dir: Option<ReportDir>) -> Outcome {
     let entries = entries(run, url)?;
     stop::install();
     let mut progress = Progress::on_stderr();
@@ -54,12 +56,17 @@ pub(super) fn compare(run: &Run, url: &str) -> Outcome {
     }
     done?;
     left?;
+    let lead = request.iter().flatten().next().map_or(String::new(), |request| request.lead(" in each turn"));
     let comparison = Comparison::new(request, known);
     print(&comparison.table());
     let check = comparison.check();
     print(&format!("{:<15} {check}\n", "check"));
     if let Some(file) = &run.json {
         write_json(file, &comparison.json())?;
+    }
+    if let Some(dir) = report_dir {
+        let report = ComparisonReport { comparison: &comparison, lead, origin: run.origin_on_servers() };
+        show_report(dir, &report.files())?;
     }
     if check == "ok" {
         return Ok(());

@@ -29,7 +29,7 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     }
     let report_dir = run.report.as_deref().map(|dir| report::claim(dir, None)).transpose()?;
     if !run.server.compare.is_empty() {
-        return compare(run, url);
+        return compare(run, url, report_dir);
     }
     let access = Access::to(url, &run.server.login)?;
     let engine = find_engine(&access, run, run.server.engine.as_deref())?;
@@ -107,9 +107,17 @@ impl ServerRun<'_> {
         if self.run.report.is_none() {
             return Vec::new();
         }
-        let mut parameters = self.run.work_parameters(self.workload(None).has_an_end());
-        let level = self.run.isolation.map_or("the server's", |level| level.name());
+        files(self.run.origin_on_servers())
+    }
+}
+
+impl Run {
+    /// Returns how a report of a run on servers was made.
+    pub(super) fn origin_on_servers(&self) -> Origin {
+        let has_an_end = build(self.workload, self.params(), None, None).has_an_end();
+        let mut parameters = self.work_parameters(has_an_end);
+        let level = self.isolation.map_or("the server's", |level| level.name());
         parameters.push(("isolation", level.to_owned()));
-        files(Origin { command: report::command(), parameters, machine: of_this_machine() })
+        Origin { command: report::command(), parameters, machine: of_this_machine() }
     }
 }

@@ -21,8 +21,11 @@ pub(crate) struct ServerFlags {
     /// The same load on these engines, or other servers by URL, too: in turns, with ratios to the
     /// first
     #[arg(
-        long, value_name = "ENGINE|URL,…", value_delimiter = ',', requires = "target",
-        conflicts_with_all = ["ramp", "report"]
+        long,
+        value_name = "ENGINE|URL,…",
+        value_delimiter = ',',
+        requires = "target",
+        conflicts_with = "ramp"
     )]
     pub(super) compare: Vec<String>,
     /// Turns of each engine or server that is compared

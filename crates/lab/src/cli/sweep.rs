@@ -1,7 +1,8 @@
 //! `millpond sweep`: the same load with each combination of some settings.
 
-use crate::own_command::{read, run};
+use crate::own_command::{number, read, run};
 use crate::report::of_this_machine;
+use crate::server::remove;
 use crate::sweep::{Axis, Found, Point, Sweep, order, points};
 use client::{Access, LoginFlags, Settings, set_to};
 use output::existing::check_writable;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 const NOTES: &str = "\
 What follows -- is what `millpond run` shall run: a workload and its flags. With --target the
 settings are those of the server, set by SET GLOBAL and put back at the end, also after Ctrl-C;
-DIR/undo.sql has the statements until then. Without it they are flags of `run`, as
+DIR/undo.sql has the statements until then. Tables that were made are dropped when all points are
+measured, unless `run` has --keep. Without --target settings are flags of `run`, as
 redo-capacity=64MiB,1GiB. A sweep that was stopped goes on in the same DIR.
 
   millpond sweep innodb_io_capacity=200,2000 --target mysql://root@localhost/ -- write-heavy --seconds 120
@@ -66,13 +68,15 @@ impl SweepSettings {
         self.take_directory()?;
         stop::install();
         let access = self.target.as_ref().map(|url| Access::to(url, &self.login)).transpose()?;
-        let mut settings = access.map(|access| Settings::remember(&access, &self.out, &names)).transpose()?;
+        let remember = |access| Settings::remember(access, &self.out, &names);
+        let mut settings = access.as_ref().map(remember).transpose()?;
         let points = points(&self.settings);
         let measured = self.measure(&points, settings.as_mut());
         // The server has its own settings again in any case.
         let back = settings.map_or(Ok(()), |settings| settings.put_back());
         measured?;
         back?;
+        access.as_ref().map_or(Ok(()), |access| self.drop_tables(access, points.len()))?;
         let sweep = Sweep::new(self.load.join(" "), self.found(&points));
         print(&sweep.table().text());
         if let Some(map) = sweep.map(&self.settings) {
@@ -134,18 +138,38 @@ impl SweepSettings {
         Ok(())
     }
 
+    /// Drops the tables that the points have worked on, if the first of them has made these. Until
+    /// all points are measured they stay: a sweep that goes on uses them again.
+    fn drop_tables(&self, access: &Access, points: usize) -> Outcome {
+        if self.keeps() {
+            return Ok(());
+        }
+        let files = (0..self.rounds).flat_map(|round| (0..points).map(move |i| (i, round)));
+        let results = files.filter_map(|(i, round)| read(&self.json_of(i, round)).ok());
+        // One that has used tables again has loaded for 0 s.
+        let made = |result: &Value| number(result, "/load_seconds").is_some_and(|seconds| seconds > 0.0);
+        let schema = results.filter(made).find_map(|result| Some(result.get("schema")?.as_str()?.to_owned()));
+        schema.map_or(Ok(()), |schema| remove(access, &schema))
+    }
+
     /// Returns the command of a point.
     fn args(&self, point: &Point) -> Vec<String> {
         let mut args = vec!["run".to_owned()];
         args.extend(self.load.iter().cloned());
         match &self.target {
             Some(target) => {
-                args.extend(["--target".to_owned(), target.clone(), "--keep".to_owned()]);
+                args.extend(["--target".to_owned(), target.clone()]);
+                args.extend((!self.keeps()).then(|| "--keep".to_owned()));
                 args.extend(self.login.args());
             }
             None => args.extend(point.iter().map(|(name, value)| format!("--{name}={value}"))),
         }
         args
+    }
+
+    /// Whether the user wants the tables to stay.
+    fn keeps(&self) -> bool {
+        self.load.iter().any(|word| word == "--keep")
     }
 
     fn json_of(&self, point: usize, round: u32) -> PathBuf {

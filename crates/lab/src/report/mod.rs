@@ -1,10 +1,12 @@
 //! Reports of `--report DIR`: plots of every second, as SVG files and on one page that needs no
 //! other file.
 //!
-//! `run_report`, `server_run`, `ramp_report`, `crash` and `laws` define the contents; `work`,
-//! `histogram` and `timeline` are plots that only these have. All of them are pure. `machine` reads
-//! facts about the machine.
+//! `run_report`, `server_run`, `ramp_report`, `comparison`, `crash` and `laws` define the contents;
+//! `work`, `histogram` and `timeline` are plots that only these have. All of them are pure.
+//! `machine` reads facts about the machine.
 
+#[cfg(feature = "watch")]
+mod comparison;
 mod crash;
 mod histogram;
 mod laws;
@@ -19,6 +21,8 @@ mod server_run;
 mod timeline;
 mod work;
 
+#[cfg(feature = "watch")]
+pub(crate) use comparison::ComparisonReport;
 pub(crate) use crash::CrashReport;
 pub(crate) use laws::LawsReport;
 pub(crate) use machine::facts as machine_facts;

@@ -264,6 +264,32 @@ fn a_ramp_shows_its_steps_from_left_to_right() {
     assert!(throughput.contains(">1<") && throughput.contains(">2<"), "the steps have labels");
 }
 
+#[cfg(feature = "watch")]
+#[test]
+fn a_comparison_shows_the_rounds_of_all_over_each_other() {
+    use crate::rounds::{Comparison, Known, Who};
+    let known = |engine: &str, tps: u64| {
+        let who = Who { target: "t".to_owned(), server: "s".to_owned(), engine: engine.to_owned() };
+        let turn = |tps| {
+            let Measured { totals, age, .. } = measured(10, tps);
+            Turn::new(&totals, &age, Counted { fsyncs: None, checkpoint_age_limit: Some(90 << 20) })
+        };
+        Known { who, load_seconds: 0.0, check: "ok".to_owned(), turns: vec![turn(tps), turn(2 * tps)] }
+    };
+    let comparison = Comparison::new((), vec![known("InnoDB", 20), known("Millpond", 40)]);
+    let origin = Origin { command: String::new(), parameters: Vec::new(), machine: Vec::new() };
+    let files = ComparisonReport { comparison: &comparison, lead: "napkin.".to_owned(), origin }.files();
+    for (name, text) in &files {
+        assert_whole(name, text);
+        assert_claimed(name);
+    }
+    let page = get(&files, PAGE);
+    // The second rounds begin a second after the first ones have ended, at the same time.
+    assert_eq!(page.matches("\"t\":[0.0,1.0,2.0").count(), 2, "{page}");
+    assert_eq!(page.matches("10.0,11.0,12.0").count(), 2);
+    assert!(page.contains("1.83 (1.78 to 1.88)") && page.contains("<td>33 %</td>"), "{page}");
+}
+
 #[test]
 fn the_plot_of_the_laws_belongs_to_reports() {
     assert_claimed("laws.svg");

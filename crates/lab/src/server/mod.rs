@@ -27,6 +27,6 @@ pub(crate) use check::check;
 pub(crate) use load::Filled;
 pub(crate) use observer::ServerObserver;
 pub(crate) use result::{Around, ServerRequest, ServerResult};
-pub(crate) use schema::{Contents, Schema, ServerLoad};
+pub(crate) use schema::{Contents, Schema, ServerLoad, remove};
 pub(crate) use sync_trace::SyncTrace;
 pub(crate) use workloads::{ServerWorkload, build, default_schema, load_name};

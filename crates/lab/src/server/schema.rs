@@ -115,6 +115,17 @@ impl Schema {
     }
 }
 
+/// Removes a schema that this program has made, if it is there. One that somebody else has made
+/// stays.
+pub(crate) fn remove(access: &Access, name: &str) -> Outcome {
+    valid_name(name)?;
+    let mut worker = open(access)?;
+    if exists(&mut worker, name)? && mark(&mut worker, name)?.is_some() {
+        run(&mut worker, &format!("DROP DATABASE `{name}`"))?;
+    }
+    Ok(())
+}
+
 /// Refuses names that would have to be quoted.
 fn valid_name(name: &str) -> Outcome {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';

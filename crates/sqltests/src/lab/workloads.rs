@@ -329,7 +329,12 @@ pub(super) fn schemas_of_runs(lab: &Lab<'_>) -> Result<(), String> {
 /// The same load in turns: each has all its turns, ratios are there, and nothing is left behind.
 pub(super) fn comparisons(lab: &Lab<'_>) -> Result<(), String> {
     let other = if lab.base.is_none() { "Millpond" } else { "MyISAM" };
-    let result = run(lab, &["napkin", "--engine", "InnoDB", "--compare", other, "--rounds", "2"])?;
+    let report = lab.dir.join("comparison");
+    let shown = report.display().to_string();
+    let words = ["napkin", "--engine", "InnoDB", "--compare", other, "--rounds", "2", "--report", &shown];
+    let result = run(lab, &words)?;
+    let page = std::fs::read_to_string(report.join("index.html")).map_err(|e| format!("{shown}: {e}"))?;
+    expect("the report", &page, other)?;
     for contestant in ["/compare/0", "/compare/1"] {
         for round in ["/rounds/0", "/rounds/1"] {
             let done = number(&result, &format!("{contestant}{round}/transactions"))?;
@@ -365,6 +370,7 @@ pub(super) fn sweeps(lab: &Lab<'_>) -> Result<(), String> {
     let text = std::fs::read_to_string(&json).map_err(|e| format!("{json}: {e}"))?;
     expect("the points", &text.matches("\"rounds\": 1").count().to_string(), "4")?;
     expect("the settings", &lab.sql(own)?, &before)?;
+    expect("schemas that are left", &format!("[{}]", schemas(lab)?), "[]")?;
     // One result is missing: only that is measured again.
     let gone = lab.dir.join("swept").join("point-2-round-1.json");
     std::fs::remove_file(&gone).map_err(|e| format!("{}: {e}", gone.display()))?;
@@ -388,8 +394,7 @@ pub(super) fn sweeps(lab: &Lab<'_>) -> Result<(), String> {
     let flags = ["sweep", "innodb_io_capacity=200000", "--target", &target, "--out", "swept-2"];
     let (status, said) = refused(&mut lab.millpond(&[&flags[..], &load].concat()))?;
     expect("a value not as it is", &format!("{status:?} {said}"), "Some(2) millpond: SET GLOBAL innodb_io")?;
-    expect("the settings of both", &lab.sql(own)?, &before)?;
-    lab.sql("DROP DATABASE sbtest").map(drop)
+    expect("the settings of both", &lab.sql(own)?, &before)
 }
 
 /// What hinders a run is said in one sentence, before anything is made.

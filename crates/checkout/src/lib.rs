@@ -49,11 +49,22 @@ pub fn cargo_program() -> std::ffi::OsString {
 ///
 /// A sentence, if cargo fails.
 pub fn cargo(args: &[&str]) -> Result<(), String> {
-    println!("cargo {}", args.join(" "));
+    cargo_with(args, &[])
+}
+
+/// The same with variables of the environment.
+///
+/// # Errors
+///
+/// A sentence, if cargo fails.
+pub fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    println!("{set}cargo {}", args.join(" "));
     let status = Command::new(cargo_program())
         .args(args)
         .current_dir(root())
         .env("RUSTDOCFLAGS", "-D warnings")
+        .envs(variables.iter().copied())
         .status()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", args.join(" "))) }

@@ -32,6 +32,14 @@ fn nothing_is_found_in_the_engine() {
     assert!(done.total() > 500, "{} states", done.total());
 }
 
+/// In CI one of so many planted mistakes is looked for, from this one on; else all.
+fn share_of_planted() -> Option<(usize, usize)> {
+    let seed: usize = std::env::var("MILLPOND_PLANTED_SEED").ok()?.parse().ok()?;
+    Some((seed % PARTS, PARTS))
+}
+
+const PARTS: usize = 3;
+
 #[test]
 fn planted_mistakes_are_found() {
     let planted = [
@@ -46,7 +54,8 @@ fn planted_mistakes_are_found() {
         (Bug::CheckpointIgnoresReplay, "overflow"),
         (Bug::FreedPagesNamed, "overflow-steps"),
     ];
-    for (bug, workload) in planted {
+    let (first, step) = share_of_planted().unwrap_or((0, 1));
+    for (bug, workload) in planted.into_iter().skip(first).step_by(step) {
         // The first finding ends it. The number of seeds is luck and changes with each change of
         // the engine.
         let done = explore_with(bug.flag(), find(workload), 2_000);

@@ -54,7 +54,7 @@ fn make(args: &Args, build: Build) -> Result<(), String> {
     }
 }
 
-/// Runs `package --check` with the program as tests are built: the build that users get takes
+/// Runs `package --check` with a program that is not optimised: the build that users get takes
 /// minutes, and the packages are made in the same way. Elsewhere than on Debian it says so and
 /// ends: the licence of the C library is not where it looks for it.
 pub(crate) fn check() -> Result<(), String> {
@@ -62,7 +62,7 @@ pub(crate) fn check() -> Result<(), String> {
         println!("this system is not Debian, so no package is made");
         return Ok(());
     }
-    make(&Args { out: None, check: true }, Build::Tested)
+    make(&Args { out: None, check: true }, Build::Tried)
 }
 
 fn contents(build: Build, build_dir: &Path) -> Result<Contents, String> {

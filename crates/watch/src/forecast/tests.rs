@@ -69,6 +69,8 @@ fn nothing_is_foretold_of_a_saw_of_a_slow_rise_or_of_an_end() {
     let mut slow = Script::new(20.0);
     slow.go(1, 500.0, 500.0, 500.0);
     assert_eq!(slow.go(60, 2.0, 2.0, 2.0), None);
+    // A log of some GiB fills so slowly: it is foretold when it is near.
+    assert_eq!(seconds(slow.go(115, 2.0, 2.0, 2.0)), Some((Some(13.0), None)));
     // The load ends: the forecast is not said for longer than some seconds.
     let mut ends = Script::new(20.0);
     ends.go(5, 0.0, 0.0, 0.0);

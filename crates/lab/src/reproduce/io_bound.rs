@@ -59,7 +59,7 @@ impl HalfInMemory {
 pub(super) fn three_capacities(room: &Room<'_>) -> Outcome<Finding> {
     const ID: &str = "D1.B6";
     let begun = Instant::now();
-    let half = HalfInMemory::of(room, room.either((10, 30), (120, 600)));
+    let half = HalfInMemory::of(room, room.either((10, 30), (60, 240)));
     let mut innodb = Vec::new();
     for (capacity, most, _) in CAPACITIES {
         let name = capacity.to_string();

@@ -31,7 +31,7 @@ struct Published {
 
 /// sysbench's write-heavy load with a log of 96 MB and with one of 512 MB.
 pub(super) fn write_heavy(room: &Room<'_>) -> Outcome<Finding> {
-    let times = room.either((15, 40), (120, 600));
+    let times = room.either((15, 40), (60, 300));
     let plan = Plan {
         load: Load::new("write-heavy --tables 20 --rows 50000 --threads 16", times),
         logs: [96 * MIB, 512 * MIB],
@@ -52,7 +52,7 @@ pub(super) fn two_logs(room: &Room<'_>) -> Outcome<Finding> {
     let part = room.either(256, 64);
     // Millpond's log has 16 MiB at least.
     let log_part = part.min(128);
-    let times = room.either((15, 40), (300, 900));
+    let times = room.either((15, 40), (90, 420));
     let warehouses = (1500 / part).max(2);
     let plan = Plan {
         load: Load::new(&format!("tpcc --warehouses {warehouses} --threads 16"), times),

@@ -20,7 +20,7 @@ const SCAN_DEPTH: &str = "innodb-lru-scan-depth";
 /// Runs the load with each size.
 pub(super) fn sizes(room: &Room<'_>) -> Outcome<Finding> {
     let begun = Instant::now();
-    let half = HalfInMemory::of(room, room.either((4, 12), (60, 300)));
+    let half = HalfInMemory::of(room, room.either((4, 12), (30, 120)));
     let option = if room.programs.know(FLUSH_SIZE)? { FLUSH_SIZE } else { SCAN_DEPTH };
     let setting = half.setting(CAPACITY, MOST);
     let (mut innodb, mut by_law) = (Vec::new(), Vec::new());

@@ -26,7 +26,7 @@ pub(super) fn minutes_per_gib(room: &Room<'_>) -> Outcome<Finding> {
     let pool = POOL.to_string();
     let crash = ["crash", "--redo-bytes", &size, "--pool", &pool, "--seconds", "1800"];
     let crashed = room.millpond("D3.B15-millpond", &crash)?;
-    let patience = Duration::from_secs(room.either(15, 300));
+    let patience = Duration::from_secs(room.either(15, 120));
     let in_server = room.has_plugin().then(|| in_server(room, redo, patience)).transpose()?;
     let sides = Sides { innodb, millpond: Recovery::of_crash(&crashed), in_server };
     Ok(Finding {

@@ -32,10 +32,10 @@ impl AtPool {
 /// Runs sysbench's read-write load.
 pub(super) fn three_pools(room: &Room<'_>) -> Outcome<Finding> {
     let begun = Instant::now();
-    let data = room.either(96 * MIB, 2048 * MIB);
+    let data = room.either(96 * MIB, 1024 * MIB);
     let rows = data / BYTES_A_ROW / TABLES;
     let steps = room.either("1,8,64", "1,2,4,8,16,32,64,128,256,512,1024");
-    let times = room.either((1, 5), (10, 60));
+    let times = room.either((1, 5), (2, 15));
     let load = Load::new(&format!("read-write --tables {TABLES} --rows {rows} --ramp {steps}"), times);
     let mut pools = Vec::new();
     for (percent, _) in POOLS {

@@ -95,11 +95,14 @@ pub(crate) struct Args {
     /// For how long the cost of a collection is measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+    /// Only the cases whose names have this text
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    case: String,
 }
 
 impl Default for Args {
     fn default() -> Args {
-        Args { server: None, seconds: 5 }
+        Args { server: None, seconds: 5, case: String::new() }
     }
 }
 
@@ -121,7 +124,8 @@ pub(super) fn run(dir: &Path, args: &Args, share: Share) -> Result<(), String> {
     let server = start(base.as_deref(), &server_dir, &[])?;
     let lab = Lab { program, base, server: &server, server_dir: &server_dir, dir, seconds: args.seconds };
     let cases: &[(&str, Case)] = if lab.is_mysql() { &OF_MYSQL } else { &CASES };
-    let outcome = cases.iter().filter(|(name, _)| share.has(name)).try_for_each(|(name, case)| {
+    let mut wanted = cases.iter().filter(|(name, _)| share.has(name) && name.contains(&args.case));
+    let outcome = wanted.try_for_each(|(name, case)| {
         let began = Instant::now();
         case(&lab).map_err(|why| format!("{name}: {why}"))?;
         println!("ok      {name}, {:.1} s", began.elapsed().as_secs_f64());

@@ -7,6 +7,8 @@ mod compare;
 mod compare_on_servers;
 pub(crate) mod crash;
 mod disk;
+#[cfg(feature = "watch")]
+mod dry_run;
 mod existing;
 mod inspect;
 mod napkin;

@@ -1,6 +1,7 @@
 //! `millpond run --target`: the workloads over SQL, on any engine of a server.
 
 use super::compare_on_servers::compare;
+use super::dry_run::dry_run;
 use super::run::{Run, show_report, undamaged};
 use super::server_place::{Place, find_engine};
 use super::server_run::ServerRun;
@@ -33,8 +34,11 @@ pub(super) fn run(run: &Run, url: &str) -> Outcome {
     }
     let access = Access::to(url, &run.server.login)?;
     let engine = find_engine(&access, run, run.server.engine.as_deref())?;
-    stop::install();
     let name = run.server.schema.as_deref().unwrap_or(default_schema(run.workload));
+    if run.server.dry_run {
+        return dry_run(run, &access, &engine, name);
+    }
+    stop::install();
     let place = Place::take(run, &access, engine, name)?;
     let done = ServerRun { run, place: &place }.measure();
     // What the run made goes in any case.

@@ -35,6 +35,9 @@ pub(crate) struct ServerFlags {
     /// root, and a server on this machine
     #[arg(long, requires = "target", conflicts_with_all = ["ramp", "compare"])]
     pub(super) syncs: bool,
+    /// Say what would be made, loaded and run on the server, and change nothing
+    #[arg(long, requires = "target", conflicts_with_all = ["compare", "json", "report"])]
+    pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) login: LoginFlags,
 }

@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use crate::server::{Contents, Schema, ServerLoad, load_name};
+use crate::workload::Shape;
 use client::{Access, Row, Trouble};
 use output::failure::{Failure, Outcome};
 
@@ -20,16 +21,16 @@ pub(super) struct Place {
 impl Place {
     /// Takes the schema `name` of a server, for tables of an engine that [`find_engine`] has found.
     pub(super) fn take(run: &Run, access: &Access, engine: String, name: &str) -> Outcome<Place> {
-        let load = ServerLoad {
-            load: load_name(run.workload),
-            tables: run.shape().tables,
-            rows: run.shape().rows,
-            contents: run.contents(),
-            engine: engine.to_lowercase(),
-        };
-        let (schema, contents) = Schema::take(access, name, &load, run.keep)?;
+        let (schema, contents) = Schema::take(access, name, &load_on(&engine, run), run.keep)?;
         Ok(Place { access: access.clone(), engine, schema, contents })
     }
+}
+
+/// Returns what a run loads on an engine.
+pub(super) fn load_on(engine: &str, run: &Run) -> ServerLoad {
+    let Shape { tables, rows, .. } = run.shape();
+    let (load, contents) = (load_name(run.workload), run.contents());
+    ServerLoad { load, tables, rows, contents, engine: engine.to_lowercase() }
 }
 
 /// Asks the server which engines it has, and whether it lets in as many threads as the run has.

@@ -9,6 +9,11 @@ use crate::workload::{AttemptError, Session, WorkloadParams, thread_seed};
 use base::prng::Prng;
 use client::Prepared;
 
+/// Returns the statement for table `number`.
+pub(super) fn text(number: u32) -> String {
+    format!("INSERT INTO {} (k, c, pad) VALUES (?, ?, ?)", table(number))
+}
+
 /// One thread of the workload.
 pub(super) struct InsertSession {
     worker: RunWorker,
@@ -43,8 +48,7 @@ impl Session for InsertSession {
     fn attempt(&mut self) -> Result<u64, AttemptError> {
         let Some((number, row)) = &self.drawn else { return Ok(0) };
         self.worker.begin(true)?;
-        let text = || format!("INSERT INTO {} (k, c, pad) VALUES (?, ?, ?)", table(*number));
-        let statement = self.worker.prepared(&mut self.prepared[*number as usize - 1], text)?;
+        let statement = self.worker.prepared(&mut self.prepared[*number as usize - 1], || text(*number))?;
         self.worker.execute(statement, &row_params(0, row)[1..])?;
         Ok(1)
     }

@@ -5,7 +5,8 @@
 //! those of the other workloads; `tpcc` has its own load, statements and conditions. `workloads`
 //! lists them. `observer` reads the server's figures, `figures` says what they were between two
 //! readings, `sync_trace` which files were synced, `result` shows all, `check` asks at the end
-//! whether the tables are whole. `worker` is a connection whose errors are those of the driver.
+//! whether the tables are whole. `plan` tells the statements and runs none. `worker` is a
+//! connection whose errors are those of the driver.
 
 mod bulk_load;
 mod check;
@@ -14,6 +15,7 @@ mod insert;
 mod load;
 mod napkin;
 mod observer;
+mod plan;
 mod result;
 mod schema;
 mod schema_reload;

@@ -12,9 +12,19 @@ pub(super) const TABLE: &str = "products";
 
 /// Makes the table.
 pub(super) fn load(filled: &Filled<'_>) -> Outcome {
+    filled.run(&create(&filled.engine_clause()))
+}
+
+/// Returns the statement that makes the table.
+pub(super) fn create(engine_clause: &str) -> String {
     let columns =
         "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, shop_id BIGINT NOT NULL, title VARCHAR(100) NOT NULL";
-    filled.run(&format!("CREATE TABLE {TABLE} ({columns}){}", filled.engine_clause()))
+    format!("CREATE TABLE {TABLE} ({columns}){engine_clause}")
+}
+
+/// Returns the statement of a transaction.
+pub(super) fn insert() -> String {
+    format!("INSERT INTO {TABLE} (shop_id, title) VALUES (?, ?)")
 }
 
 /// One thread of the workload.
@@ -39,8 +49,7 @@ impl Session for NapkinSession {
 
     fn attempt(&mut self) -> Result<u64, AttemptError> {
         self.worker.begin(true)?;
-        let text = || format!("INSERT INTO {TABLE} (shop_id, title) VALUES (?, ?)");
-        let statement = self.worker.prepared(&mut self.prepared, text)?;
+        let statement = self.worker.prepared(&mut self.prepared, insert)?;
         self.worker.execute(statement, &[Param::Number(123), Param::Text(b"aerodynamic chair")])
     }
 }

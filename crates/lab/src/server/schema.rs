@@ -72,27 +72,30 @@ impl Schema {
         let mut worker = open(access)?;
         refuse_read_only(&mut worker)?;
         let schema = |remove| Schema { access: access.clone(), name: name.to_owned(), remove };
-        if !exists(&mut worker, name)? {
-            make(&mut worker, name, wanted)?;
-            return Ok((schema(!keep), Contents::Empty));
-        }
-        match mark(&mut worker, name)? {
-            None => Err(Failure::misuse(format!(
-                "the schema {name} is there and was not made by this program; --schema names another"
-            ))),
-            // A run that was killed while it loaded.
-            Some((false, _)) => {
+        match look(&mut worker, name, wanted)? {
+            There::Nothing => make(&mut worker, name, wanted)?,
+            There::Unfinished => {
                 run(&mut worker, &format!("DROP DATABASE `{name}`"))?;
                 make(&mut worker, name, wanted)?;
-                Ok((schema(!keep), Contents::Empty))
             }
-            Some((true, found)) if found == *wanted => Ok((schema(false), Contents::Load)),
-            Some((true, found)) => Err(Failure::misuse(format!(
-                "the schema {name} holds another load ({}) than the one asked for ({}); --schema names another",
-                found.describe(),
-                wanted.describe()
-            ))),
+            There::Load => return Ok((schema(false), Contents::Load)),
         }
+        Ok((schema(!keep), Contents::Empty))
+    }
+
+    /// Says what [`Schema::take`] and the end would do. Refuses what they would refuse.
+    pub(crate) fn would(access: &Access, name: &str, wanted: &ServerLoad, keep: bool) -> Outcome<String> {
+        valid_name(name)?;
+        let mut worker = open(access)?;
+        refuse_read_only(&mut worker)?;
+        let end = if keep { "it stays" } else { "DROP DATABASE at the end" };
+        Ok(match look(&mut worker, name, wanted)? {
+            There::Nothing => format!("{name} is not there: CREATE DATABASE, and {end}"),
+            There::Unfinished => {
+                format!("{name} is of a run that was killed: DROP DATABASE, CREATE DATABASE, and {end}")
+            }
+            There::Load => format!("{name} has these tables already: they are used, and stay"),
+        })
     }
 
     /// Returns the name.
@@ -112,6 +115,34 @@ impl Schema {
         }
         run(&mut open(&self.access)?, &format!("DROP DATABASE `{}`", self.name))?;
         Ok(format!("{} was made for this run, and is dropped", self.name))
+    }
+}
+
+/// What is there under the name of a schema.
+enum There {
+    Nothing,
+    /// A run was killed while it loaded.
+    Unfinished,
+    /// The finished load that is wanted.
+    Load,
+}
+
+/// Looks what is there. Refuses what a run may not use.
+fn look(worker: &mut Worker, name: &str, wanted: &ServerLoad) -> Outcome<There> {
+    if !exists(worker, name)? {
+        return Ok(There::Nothing);
+    }
+    match mark(worker, name)? {
+        None => Err(Failure::misuse(format!(
+            "the schema {name} is there and was not made by this program; --schema names another"
+        ))),
+        Some((false, _)) => Ok(There::Unfinished),
+        Some((true, found)) if found == *wanted => Ok(There::Load),
+        Some((true, found)) => Err(Failure::misuse(format!(
+            "the schema {name} holds another load ({}) than the one asked for ({}); --schema names another",
+            found.describe(),
+            wanted.describe()
+        ))),
     }
 }
 

@@ -14,9 +14,15 @@ pub(super) fn table(number: u32) -> String {
     format!("schema_table_{number:03}")
 }
 
-fn create(number: u32, engine_clause: &str) -> String {
+/// Returns the statement that makes a table.
+pub(super) fn create(number: u32, engine_clause: &str) -> String {
     let columns = "id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, c VARCHAR(100), KEY (k)";
     format!("CREATE TABLE {} ({columns}){engine_clause}", table(number))
+}
+
+/// Returns the statement that drops a table.
+pub(super) fn drop_it(number: u32) -> String {
+    format!("DROP TABLE {}", table(number))
 }
 
 /// Makes the tables.
@@ -55,11 +61,8 @@ impl Session for SchemaSession {
     }
 
     fn attempt(&mut self) -> Result<u64, AttemptError> {
-        let statement = if self.create {
-            create(self.number, &self.engine_clause)
-        } else {
-            format!("DROP TABLE {}", table(self.number))
-        };
+        let statement =
+            if self.create { create(self.number, &self.engine_clause) } else { drop_it(self.number) };
         self.worker.run(&statement)?;
         Ok(0)
     }

@@ -2,15 +2,16 @@
 //! run on the same tables.
 
 use super::worker::RunWorker;
-use crate::workload::oltp::{Mix, RangeQuery, Statements};
+use crate::workload::oltp::{Mix, OltpSession, RangeQuery, Statements};
 use crate::workload::row::{C, Row};
-use crate::workload::{AttemptError, WorkloadParams};
+use crate::workload::{AttemptError, Session, WorkloadParams};
 use client::{Param, Prepared};
 use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows of one INSERT of the load: 190 KB, which is below the smallest limit of a packet that
 /// servers have by default.
-const ROWS_A_STATEMENT: usize = 1000;
+pub(super) const ROWS_A_STATEMENT: usize = 1000;
 
 /// Returns the name of table `number`.
 pub(super) fn table(number: u32) -> String {
@@ -52,8 +53,13 @@ pub(super) fn fill(
             return Ok(());
         }
     }
-    worker.run(&format!("CREATE INDEX k_{number} ON {} (k)", table(number)))?;
+    worker.run(&index(number))?;
     Ok(())
+}
+
+/// Returns the statement that makes the index of table `number`.
+pub(super) fn index(number: u32) -> String {
+    format!("CREATE INDEX k_{number} ON {} (k)", table(number))
 }
 
 /// Returns the text of a column: digits and dashes, without the space at its end, which a CHAR
@@ -62,9 +68,13 @@ fn trimmed(column: &[u8]) -> &str {
     std::str::from_utf8(column).unwrap_or_default().trim_end()
 }
 
-/// Returns the statements of table `number` in the order of [`Text`].
+/// Returns a statement of table `number`.
 fn text(kind: Text, number: u32) -> String {
-    let table = table(number);
+    text_of(kind, &table(number))
+}
+
+/// Returns a statement of a table.
+fn text_of(kind: Text, table: &str) -> String {
     match kind {
         Text::Point => format!("SELECT c FROM {table} WHERE id = ?"),
         Text::Simple => format!("SELECT c FROM {table} WHERE id BETWEEN ? AND ?"),
@@ -74,13 +84,8 @@ fn text(kind: Text, number: u32) -> String {
         Text::Index => format!("UPDATE {table} SET k = k + 1 WHERE id = ?"),
         Text::NonIndex => format!("UPDATE {table} SET c = ? WHERE id = ?"),
         Text::Delete => format!("DELETE FROM {table} WHERE id = ?"),
-        Text::Insert => insert_text(number),
+        Text::Insert => format!("INSERT INTO {table} (id, k, c, pad) VALUES (?, ?, ?, ?)"),
     }
-}
-
-/// Returns the statement that inserts a row with its id.
-fn insert_text(number: u32) -> String {
-    format!("INSERT INTO {} (id, k, c, pad) VALUES (?, ?, ?, ?)", table(number))
 }
 
 /// The statements of a table.
@@ -201,6 +206,68 @@ impl Statements for SqlStatements {
             self.worker.run("COMMIT")?;
         }
         Ok(())
+    }
+}
+
+/// Returns the statements of a transaction, of any table.
+pub(super) fn statements(mix: Mix, params: &WorkloadParams) -> Vec<String> {
+    let told = Told::default();
+    let mut session = OltpSession::new(mix, *params, 0, told.clone());
+    session.draw();
+    // What only tells its statements never fails.
+    let _ = session.attempt();
+    told.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Tells the statements, and runs none.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn tell(&self, statement: String) -> Result<(), AttemptError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(statement);
+        Ok(())
+    }
+
+    fn kind(&self, kind: Text) -> Result<(), AttemptError> {
+        self.tell(text_of(kind, "sbtestN"))
+    }
+}
+
+impl Statements for Told {
+    fn begin(&mut self, mix: Mix) -> Result<(), AttemptError> {
+        if mix.is_one_statement() { Ok(()) } else { self.tell("BEGIN".to_owned()) }
+    }
+
+    fn point_select(&mut self, _: u32, _: u32) -> Result<(), AttemptError> {
+        self.kind(Text::Point)
+    }
+
+    fn range(&mut self, query: RangeQuery, _: u32, _: u32, _: u32) -> Result<(), AttemptError> {
+        self.kind(match query {
+            RangeQuery::Simple => Text::Simple,
+            RangeQuery::Sum => Text::Sum,
+            RangeQuery::Order => Text::Order,
+            RangeQuery::Distinct => Text::Distinct,
+        })
+    }
+
+    fn index_update(&mut self, _: u32, _: u32) -> Result<(), AttemptError> {
+        self.kind(Text::Index)
+    }
+
+    fn non_index_update(&mut self, _: u32, _: u32, _: C) -> Result<(), AttemptError> {
+        self.kind(Text::NonIndex)
+    }
+
+    fn delete_insert(&mut self, _: u32, _: u32, _: &Row) -> Result<(), AttemptError> {
+        self.kind(Text::Delete)?;
+        self.kind(Text::Insert)
+    }
+
+    fn commit(&mut self) -> Result<(), AttemptError> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+        if told.as_deref() == Some("BEGIN") { self.tell("COMMIT".to_owned()) } else { Ok(()) }
     }
 }
 

@@ -22,9 +22,9 @@ use std::sync::atomic::AtomicU32;
 
 /// A workload on a server.
 pub(crate) struct ServerWorkload {
-    kind: WorkloadKind,
-    params: WorkloadParams,
-    engine: Option<String>,
+    pub(super) kind: WorkloadKind,
+    pub(super) params: WorkloadParams,
+    pub(super) engine: Option<String>,
     /// Statements that each session begins with.
     set_up: Vec<String>,
     /// What the threads have begun, of a workload that ends by itself.

@@ -413,5 +413,14 @@ pub(super) fn refusals(lab: &Lab<'_>) -> Result<(), String> {
     let read_only = refused(&[], "the server is read-only (read_only), and a run writes");
     lab.sql("SET GLOBAL read_only = 0")?;
     read_only?;
+    // So is what a run would do.
+    for (words, wanted) in [
+        (&["napkin"][..], "napkin is not there: CREATE DATABASE, and DROP DATABASE at the end"),
+        (&["tpcc", "--foreign-keys", "--keep"], "ALTER TABLE order_line ADD CONSTRAINT"),
+        (&["write-heavy"], "10 x (DELETE FROM sbtestN"),
+    ] {
+        let said = lab.ok(&[&["run", "--target", &target, "--dry-run"], words].concat())?;
+        expect("what a run would do", &said, wanted)?;
+    }
     expect("what is left", &format!("[{}]", schemas(lab)?), "[]")
 }

@@ -28,8 +28,8 @@ const LEAST_POINTS: usize = 4;
 const STEADY_POINTS: usize = 7;
 /// The least age that is foretold from, of the limit.
 const LEAST_SHARE: f64 = 0.1;
-/// The least growth that is foretold from, of the limit, a second: a log that takes an hour to fill.
-/// Less is the noise of an age that stands.
+/// The least growth that is foretold from, of the limit, a second: a log that takes an hour to
+/// fill. Less is the noise of an age that stands.
 const LEAST_GROWTH: f64 = 0.0003;
 /// A forecast begins with at most so many seconds, and ends with more than so many.
 const BEGIN_S: f64 = 18.0;

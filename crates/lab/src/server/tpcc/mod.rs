@@ -12,4 +12,4 @@ mod tables;
 pub(super) use conditions::check;
 pub(super) use load::load;
 pub(super) use statements::SqlStatements;
-pub(super) use tables::NAMES;
+pub(super) use tables::{NAMES, made};

@@ -90,6 +90,14 @@ const FOREIGN_KEYS: [(&str, &str, &str, &str); 10] = [
     ("fkey_order_line_2", "order_line", "ol_supply_w_id, ol_i_id", "stock (s_w_id, s_i_id)"),
 ];
 
+/// Returns the statements that make all tables, in their order; rows are inserted after the first
+/// nine.
+pub(in crate::server) fn made(engine_clause: &str, with_foreign_keys: bool) -> Vec<String> {
+    let tables = NAMES.iter().map(|table| create(table, engine_clause));
+    let keys = with_foreign_keys.then(foreign_keys).into_iter().flatten();
+    tables.chain(INDEXES.map(str::to_owned)).chain(keys).collect()
+}
+
 /// Returns the statements that make the foreign keys, one for each table.
 pub(super) fn foreign_keys() -> Vec<String> {
     let of = |table: &str| {

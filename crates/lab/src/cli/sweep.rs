@@ -138,7 +138,7 @@ impl SweepSettings {
         Ok(())
     }
 
-    /// Drops the tables that the points have worked on, if the first of them has made these. Until
+    /// Drops the tables that the points have worked on, if one of them has made these. Until
     /// all points are measured they stay: a sweep that goes on uses them again.
     fn drop_tables(&self, access: &Access, points: usize) -> Outcome {
         if self.keeps() {

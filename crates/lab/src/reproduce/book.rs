@@ -10,6 +10,7 @@ use output::report::page::{Page, Table};
 use output::report::plot::Plot;
 use output::report::{self, PAGE};
 use output::units::show_date;
+use output::write_json;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::fs;
@@ -57,12 +58,17 @@ impl<'a> Book<'a> {
     pub(crate) fn add(&self, record: &Record, now_us: u64) -> Outcome<String> {
         let machine = of_this_machine().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (command, date) = (report::command(), show_date(now_us));
-        let path = self.path(&record.id);
-        let chapter = Chapter { record: record.clone(), command, date, machine };
-        fs::write(&path, to_json(&chapter))
-            .map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
+        self.keep(&Chapter { record: record.clone(), command, date, machine })?;
         let pages = self.pages()?;
         report::write(report::claim_for(self.dir, &pages)?, &pages)
+    }
+
+    /// Writes a finding under another name first: a run that is ended leaves the older one whole.
+    fn keep(&self, chapter: &Chapter) -> Outcome {
+        let path = self.path(&chapter.record.id);
+        let new = path.with_extension("new");
+        write_json(&new, &to_json(chapter))?;
+        fs::rename(&new, &path).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))
     }
 
     fn path(&self, id: &str) -> PathBuf {
@@ -74,12 +80,15 @@ impl<'a> Book<'a> {
         let mut chapters = Vec::new();
         for id in self.ids {
             let path = self.path(id);
-            let broken = |why: String| Failure::misuse(format!("{}: {why}", path.display()));
-            match fs::read_to_string(&path) {
-                Ok(text) => chapters.push(serde_json::from_str(&text).map_err(|e| broken(e.to_string()))?),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(broken(e.to_string())),
-            }
+            let text = match fs::read_to_string(&path) {
+                Ok(text) => text,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(Failure::misuse(format!("cannot read {}: {e}", path.display()))),
+            };
+            chapters.push(serde_json::from_str(&text).map_err(|e| {
+                let path = path.display();
+                Failure::misuse(format!("{path} is damaged: {e}. Remove it, and run {id} again"))
+            })?);
         }
         Ok(chapters)
     }
@@ -214,7 +223,9 @@ mod tests {
         let scratch = Scratch::new("no-book");
         let refused = || Book::open(&scratch.0, &IDS).unwrap_err().to_string();
         fs::write(scratch.0.join("D2.B19.finding.json"), "{\"id\": 3}").unwrap();
-        assert!(refused().contains("D2.B19.finding.json"));
+        let damaged = refused();
+        assert!(damaged.contains("D2.B19.finding.json is damaged"), "{damaged}");
+        assert!(damaged.ends_with("Remove it, and run D2.B19 again"), "{damaged}");
         fs::remove_file(scratch.0.join("D2.B19.finding.json")).unwrap();
         fs::write(scratch.0.join(PAGE), "<html>").unwrap();
         assert!(refused().contains(PAGE));

@@ -1,6 +1,6 @@
 //! Sizes and durations: parsing from the command line, and formatting for people.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Parses `--pool 512MiB`: digits with KiB, MiB, GiB or K, M, G, which mean the same (1024). Digits
 /// alone are bytes.
@@ -178,6 +178,12 @@ pub(crate) fn date(unix_us: u64) -> Option<String> {
 /// The same for people: without a date, the seconds.
 pub fn show_date(unix_us: u64) -> String {
     date(unix_us).unwrap_or_else(|| format!("{} s after 1970", unix_us / 1_000_000))
+}
+
+/// Returns the time of day, microseconds since 1970; 0 if the clock is before that.
+pub fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

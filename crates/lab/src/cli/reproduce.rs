@@ -5,9 +5,9 @@ use crate::result::to_json;
 use crate::run_dir::RunDir;
 use output::existing::check_writable;
 use output::failure::{Failure, Outcome};
+use output::units::now_us;
 use output::{print, stop, write_json};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const NOTES: &str = "\
 An experiment starts MariaDB servers of its own, which are reached by a socket only, and runs the
@@ -88,10 +88,6 @@ impl Reproduce {
         wrong
             .map_or(Ok(()), |record| Err(Failure::failed(format!("{}: {}", record.id, record.finding.check))))
     }
-}
-
-fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 fn listed(experiment: &About) -> String {

@@ -3,10 +3,9 @@
 use super::shown::Shown;
 use crate::block_device::BlockDevice;
 use crate::report::machine_facts;
-use output::units::{show_count, show_date, show_size};
+use output::units::{now_us, show_count, show_date, show_size};
 use std::fmt::Write;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the certificate is about.
 pub(super) struct Certificate<'a> {
@@ -28,9 +27,8 @@ impl Certificate<'_> {
         let mut line = |name: &str, text: String| {
             let _ = writeln!(out, "{name:<15} {text}");
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64);
         line("millpond", env!("CARGO_PKG_VERSION").to_owned());
-        line("date", show_date(now));
+        line("date", show_date(now_us()));
         for (name, fact) in machine_facts(Some(self.dir), self.durable) {
             line(name, fact);
         }

@@ -2,7 +2,7 @@
 //! or give the same second twice.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Microseconds since 1970, and how far the clock of the machine is behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,8 @@ impl Steady {
 pub(crate) fn now() -> Now {
     static CLOCK: Mutex<Option<(Instant, Steady)>> = Mutex::new(None);
     let mut clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix_us = since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
     let (began, steady) = clock.get_or_insert_with(|| (Instant::now(), Steady::default()));
-    steady.at(unix_us, u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))
+    steady.at(output::units::now_us(), u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Returns the time of day, microseconds since 1970. It never goes back.

@@ -1,5 +1,6 @@
 //! The values of columns as bytes: those of keys sort like the values, those of rows are short.
 
+use output::units::now_us;
 use std::fmt;
 
 /// An amount of money, in cents.
@@ -17,8 +18,7 @@ pub(crate) struct Moment(pub(crate) u64);
 impl Moment {
     /// Reads the clock.
     pub(crate) fn now() -> Moment {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Moment(since.map_or(0, |since| since.as_secs()))
+        Moment(now_us() / 1_000_000)
     }
 }
 

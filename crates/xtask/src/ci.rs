@@ -96,7 +96,7 @@ fn all_but_plugin() -> Result<(), String> {
     step("packages", package::check)?;
     let of_simulator = [&["test", "--package", "sim"], &SIMULATOR_PROFILE[..]].concat();
     step("build of the simulator", || cargo(&[&of_simulator[..], &["--no-run"]].concat()))?;
-    // A third of the planted mistakes.
+    // A quarter of the planted mistakes that need many seeds.
     let seed = seed().to_string();
     step("tests of the simulator", || cargo_with(&of_simulator, &[("MILLPOND_PLANTED_SEED", &seed)]))?;
     step("simulator", simulate)

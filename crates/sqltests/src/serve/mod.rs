@@ -126,8 +126,10 @@ fn several(browser: &Browser, all: &Serving, pictures: Option<&Path>) -> Result<
         has(browser, &card(1), "commits") && has(browser, &card(2), "commits")
     })?;
     if let Some(pictures) = pictures {
+        browser.look("light", 1280, 300)?;
         std::thread::sleep(Duration::from_secs(3));
         browser.picture(&pictures.join("serve-several.png"))?;
+        browser.look("light", 1280, 1000)?;
     }
     browser.click(&card(2))?;
     until("the page of one of them", || is_live(browser))?;

@@ -19,6 +19,11 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
+/// Returns the directory of what cargo builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Returns the seed of checks that are random: it follows from the commit. Without git it is 1.
 pub fn seed() -> u32 {
     let hash = git(&["rev-parse", "--short=8", "HEAD"]).ok();

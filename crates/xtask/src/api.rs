@@ -11,7 +11,6 @@ use render::{Crate, surface};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 const FILE: &str = "docs/api.txt";
@@ -78,8 +77,7 @@ fn now() -> Result<String, String> {
 fn describe(package: &str) -> Result<Value, String> {
     // A target directory of its own: the environment variable below would make cargo rebuild
     // everything in the usual one.
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("api");
+    let target = checkout::target().join("api");
     let status = Command::new(cargo_program())
         .args(["rustdoc", "--quiet", "--lib", "--package", package, "--target-dir"])
         .arg(&target)

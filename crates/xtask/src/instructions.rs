@@ -6,9 +6,9 @@
 //! instructions of the process are counted, not those of the kernel. The calling thread is counted
 //! separately from the threads of the engine, because the work of those depends on time.
 
-use checkout::{cargo, root};
+use checkout::{cargo, target};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const FEW: u64 = 2_000;
@@ -43,7 +43,7 @@ struct InstructionCounts {
 pub(crate) fn run() -> Result<(), String> {
     need_valgrind()?;
     cargo(&["build", "--release", "--package", "lab", "--bin", "instructions"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = target();
     let program = target.join("release/instructions");
     let dir = target.join(format!("instructions-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))?;

@@ -12,7 +12,6 @@ mod target;
 mod wheel;
 
 use check::Files;
-use checkout::root;
 use contents::Contents;
 use program::Build;
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 fn make(args: &Args, build: Build) -> Result<(), String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = checkout::target();
     let out = args.out.clone().unwrap_or_else(|| target.join("packages"));
     let contents = contents(build, &target.join("packed"))?;
     let packed = pack(&contents)?;

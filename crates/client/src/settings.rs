@@ -178,12 +178,31 @@ pub fn set_to(name: &str, value: &str) -> String {
     format!("SET GLOBAL {name} = {}", literal(value))
 }
 
-/// Returns a value as SQL has it: numbers and words as they are, other text in quotes.
+/// Returns a value as SQL has it: numbers and words as they are, other text in quotes. A size as
+/// the server's option files have it, `512M`, is the number of its bytes: SET GLOBAL has no units.
 fn literal(value: &str) -> String {
+    if let Some(bytes) = size(value) {
+        return bytes.to_string();
+    }
     let number = value.parse::<f64>().is_ok();
     let word = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !value.is_empty();
     let word = word && value.starts_with(|c: char| c.is_ascii_alphabetic());
     if number || word { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) }
+}
+
+/// Returns the bytes of a whole number with one of the units K, M, G and T.
+fn size(value: &str) -> Option<u64> {
+    let (number, shift) = match value.char_indices().last()? {
+        (at, 'k' | 'K') => (&value[..at], 10),
+        (at, 'm' | 'M') => (&value[..at], 20),
+        (at, 'g' | 'G') => (&value[..at], 30),
+        (at, 't' | 'T') => (&value[..at], 40),
+        _ => return None,
+    };
+    if number.is_empty() || !number.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -198,5 +217,19 @@ mod tests {
         assert_eq!(literal("a,b"), "'a,b'");
         assert_eq!(literal("it's"), "'it''s'");
         assert_eq!(literal(""), "''");
+        assert_eq!(literal("é"), "'é'");
+    }
+
+    /// `sweep innodb_log_file_size=96M,512M` was refused: the server got a text.
+    #[test]
+    fn a_size_is_written_in_bytes() {
+        assert_eq!(literal("512M"), "536870912");
+        assert_eq!(literal("8k"), "8192");
+        assert_eq!(literal("2G"), "2147483648");
+        assert_eq!(literal("1T"), "1099511627776");
+        assert_eq!(literal("M"), "M");
+        assert_eq!(literal("+1M"), "'+1M'");
+        assert_eq!(literal("1.5M"), "'1.5M'");
+        assert_eq!(literal("99999999999T"), "'99999999999T'");
     }
 }

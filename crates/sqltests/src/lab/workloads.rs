@@ -394,6 +394,9 @@ pub(super) fn sweeps(lab: &Lab<'_>) -> Result<(), String> {
     let flags = ["sweep", "innodb_io_capacity=200000", "--target", &target, "--out", "swept-2"];
     let (status, said) = refused(&mut lab.millpond(&[&flags[..], &load].concat()))?;
     expect("a value not as it is", &format!("{status:?} {said}"), "Some(2) millpond: SET GLOBAL innodb_io")?;
+    // Sizes are written as in the server's option files.
+    let flags = ["sweep", "tmp_table_size=1M,2M", "--target", &target, "--out", "swept-3"];
+    expect("sizes", &output(&mut lab.millpond(&[&flags[..], &load].concat()))?, "2M")?;
     expect("the settings of both", &lab.sql(own)?, &before)
 }
 

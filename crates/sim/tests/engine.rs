@@ -39,7 +39,7 @@ fn has(part: usize) -> bool {
     seed.is_none_or(|seed| seed % PARTS == part)
 }
 
-/// The last part is the mistake that needs more seeds than all others together.
+/// The last part is the mistake for which most seeds are tried.
 const PARTS: usize = 4;
 
 #[test]

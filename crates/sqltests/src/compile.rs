@@ -2,8 +2,10 @@
 
 use super::compiler::{compiler, interface, sources};
 use super::headers::Headers;
-use super::{layout, make_dir, output, plugin_path, target, write};
-use checkout::cargo;
+use super::places::{Profile, plugin_of};
+use super::{layout, make_dir, output, target, write};
+use checkout::{TESTED, cargo, cargo_program, root};
+use serde_json::Value;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,8 +17,11 @@ const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werr
 /// What is said of a panic.
 const FAILED: &str = "a compiling thread has failed";
 
-/// Builds the plugin, and returns its path.
-pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
+/// The crate of the engine's C interface, as files are named after it.
+const ENGINE: &str = "millpond_ffi";
+
+/// Builds the plugin of a profile, and returns its path.
+pub(super) fn plugin(headers: &Headers, profile: Profile) -> Result<PathBuf, String> {
     let objects = target().join("objects");
     make_dir(&objects)?;
     // A second build would compile with a precompiled header that the first one is writing. The
@@ -30,12 +35,38 @@ pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
     }
     // The engine is one unit of code, which keeps one processor busy. So the plugin's own files are
     // compiled beside it.
-    let compiled = std::thread::scope(|scope| {
+    let (engine, compiled) = std::thread::scope(|scope| {
         let own = scope.spawn(|| compile_own(headers, &objects));
-        let engine = cargo(&["build", "--release", "--package", "millpond-ffi"]);
-        engine.and(own.join().unwrap_or_else(|_| Err(FAILED.to_owned())))
+        let engine = engine(profile);
+        let own = own.join().unwrap_or_else(|_| Err(FAILED.to_owned()));
+        Ok::<_, String>((engine?, own?))
     })?;
-    link(&compiled)
+    let plugin = plugin_of(profile);
+    link(&compiled, &engine, &plugin).map(|()| plugin)
+}
+
+/// Builds the engine as a static library, and returns its path. For tests it is what the tests of
+/// its C interface are linked with.
+fn engine(profile: Profile) -> Result<PathBuf, String> {
+    if profile == Profile::Release {
+        cargo(&["build", "--release", "--package", "millpond-ffi"])?;
+        return Ok(checkout::target().join(format!("release/lib{ENGINE}.a")));
+    }
+    let mut cargo = Command::new(cargo_program());
+    cargo.args(["test", "--quiet", "--no-run", "--test", "smoke"]).args(TESTED);
+    let built = output(cargo.arg("--message-format=json-render-diagnostics").current_dir(root()))?;
+    let library = built.lines().find_map(static_library);
+    library.ok_or_else(|| format!("cargo test has built no static library of {ENGINE}"))
+}
+
+/// Returns the engine's static library, if a line of cargo's messages says that it is built.
+fn static_library(line: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message.pointer("/target/name")? != ENGINE {
+        return None;
+    }
+    let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+    files.into_iter().find(|file| file.extension().is_some_and(|extension| extension == "a"))
 }
 
 /// Compiles the plugin's own files, and returns the objects. If none of them is older than what it
@@ -109,20 +140,30 @@ fn compile(headers: &Headers, file: &Path, objects: &Path) -> Result<PathBuf, St
 
 /// Links the plugin. The engine has thread-locals, so the library can never be unloaded. The
 /// symbols of `libmysqlservices` stay visible: the server puts its services there.
-fn link(objects: &[PathBuf]) -> Result<PathBuf, String> {
-    let release = target().parent().map(|dir| dir.join("release")).unwrap_or_default();
-    let plugin = plugin_path();
+fn link(objects: &[PathBuf], engine: &Path, plugin: &Path) -> Result<(), String> {
+    make_dir(plugin.parent().unwrap_or(plugin))?;
+    let hidden = engine.file_name().unwrap_or_default().display();
     // A server may start meanwhile, with the whole file of the last build.
     let linked = plugin.with_extension("linked");
     let mut linker = Command::new("g++");
-    linker.args(["-shared", "-o"]).arg(&linked).args(objects).arg(release.join("libmillpond_ffi.a"));
-    linker.args([
-        "-lmysqlservices",
-        "-Wl,-z,nodelete",
-        "-Wl,--gc-sections",
-        "-Wl,--exclude-libs,libmillpond_ffi.a",
-    ]);
+    linker.args(["-shared", "-o"]).arg(&linked).args(objects).arg(engine);
+    linker.args(["-lmysqlservices", "-Wl,-z,nodelete", "-Wl,--gc-sections"]);
+    linker.arg(format!("-Wl,--exclude-libs,{hidden}"));
     output(linker.args(["-lpthread", "-ldl", "-lm"]))?;
-    std::fs::rename(&linked, &plugin).map_err(|e| format!("{}: {e}", plugin.display()))?;
-    Ok(plugin)
+    std::fs::rename(&linked, plugin).map_err(|e| format!("{}: {e}", plugin.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_static_library_is_found_in_what_cargo_says() {
+        let other = r#"{"reason":"compiler-artifact","target":{"name":"lab"},"filenames":["/t/liblab.a"]}"#;
+        let engine = r#"{"reason":"compiler-artifact","target":{"name":"millpond_ffi"},
+            "filenames":["/t/deps/libmillpond_ffi-3a.rlib","/t/deps/libmillpond_ffi-3a.a"]}"#;
+        assert_eq!(static_library("running 3 tests"), None);
+        assert_eq!(static_library(other), None);
+        assert_eq!(static_library(engine), Some(PathBuf::from("/t/deps/libmillpond_ffi-3a.a")));
+    }
 }

@@ -1,9 +1,10 @@
 //! How fast `millpond run --target` drives a server, beside sysbench: the same statements on the
 //! same tables, one after the other in turns. The figure is the median of the pairs' ratios.
 
+use super::places::Profile;
 use super::server::{self, Server};
-use super::steps::{Profile, build_program, in_own_directory};
-use super::{build_for_tests, output};
+use super::steps::{build_program, in_own_directory};
+use super::{build_for_figures, output};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 
 /// Measures both in a server of their own.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build_for_tests()?;
+    build_for_figures()?;
     let program = build_program(Profile::Release)?;
     in_own_directory(|dir| {
         let place = dir.join("server");

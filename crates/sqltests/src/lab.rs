@@ -22,11 +22,12 @@ mod stalked;
 mod workloads;
 
 use super::packages::{FOR_TESTS, install, unpack};
+use super::places::Profile;
 use super::release::{self, Release};
 use super::server;
 use super::share::Share;
 use super::steps::in_own_directory;
-use super::steps::{Profile, build_program, expect, until};
+use super::steps::{build_program, expect, until};
 use super::{make_dir, output};
 use place::{Lab, start};
 use runs::{collecting, interrupt, refused};

@@ -69,9 +69,9 @@ mod variants;
 mod watchdog;
 mod xa;
 
-use build::{build, build_for_tests};
+use build::{build, build_and_load, build_for_figures, build_for_tests};
 use clap::{Parser, Subcommand};
-use places::{plugin_path, target};
+use places::{Profile, plugin_path, target};
 use proof::Amount;
 use server::sql;
 use shell::{is_root, make_dir, output, write};
@@ -115,6 +115,9 @@ enum Command {
         /// No share, but all: hours, with `--only hardships` minutes
         #[arg(long)]
         all: bool,
+        /// Which plugin; if not given, that with all assertions for three commits of four
+        #[arg(long)]
+        profile: Option<Profile>,
     },
     /// Run `test --only serve`, and write the pictures of docs/serve.md
     Pictures,
@@ -157,18 +160,19 @@ fn main() -> ExitCode {
 /// Runs a command.
 fn run(command: Command) -> Result<(), String> {
     match command {
-        Command::Build => build().map(|plugin| println!("{}", plugin.display())),
+        Command::Build => build(Profile::Release).map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test { hardship: Some(part), .. } => {
-            build_for_tests().and_then(|()| smoke::run_hardships(&part))
+        Command::Test { only, script, hardship, all, profile } => {
+            let profile = profile.unwrap_or_else(profile_of_commit);
+            checkout::step(&format!("build of the plugin ({profile:?})"), || build_and_load(profile))?;
+            match (hardship, script) {
+                (Some(part), _) => smoke::run_hardships(&part),
+                (None, Some(name)) => smoke::run_script(&name),
+                (None, None) => test(only, if all { Amount::All } else { Amount::Share }),
+            }
         }
-        Command::Test { script: Some(name), .. } => build_for_tests().and_then(|()| smoke::run_script(&name)),
-        Command::Test { only, all, script: None, hardship: None } => {
-            let amount = if all { Amount::All } else { Amount::Share };
-            checkout::step("build of the plugin", build_for_tests).and_then(|()| test(only, amount))
-        }
-        Command::Pictures => build_for_tests().and_then(|()| smoke::pictures()),
+        Command::Pictures => build_for_figures().and_then(|()| smoke::pictures()),
         Command::Lab(args) => lab::run_alone(&args),
         Command::Kills(args) => kills::run(&args),
         Command::Cuts(args) => cuts::run(&args),
@@ -177,9 +181,15 @@ fn run(command: Command) -> Result<(), String> {
         Command::RestartTime(args) => restart::run(&args),
         Command::DriverRate(args) => driver_rate::run(&args),
         Command::OwnLoad(args) => own_load::run(&args),
-        Command::Bench(args) => build_for_tests().and_then(|()| bench::run(&args)),
+        Command::Bench(args) => build_for_figures().and_then(|()| bench::run(&args)),
         Command::Proof(proof) => build_for_tests().and_then(|()| proof.run()),
     }
+}
+
+/// Returns which plugin is tested: for most commits that with all assertions, which is nearly built
+/// after the tests of the workspace, for the others that for use.
+fn profile_of_commit() -> Profile {
+    if checkout::seed() % 4 == 1 { Profile::Release } else { Profile::Debug }
 }
 
 /// Runs the tests of the plugin that is built, or only a part of them.
@@ -197,7 +207,7 @@ fn test(only: Option<Part>, amount: Amount) -> Result<(), String> {
 
 fn start(dir: &Path) -> Result<(), String> {
     if !plugin_path().exists() {
-        build()?;
+        build(Profile::Release)?;
     }
     let server = server::start(dir, server::LIFE, &[])?;
     println!("connect with: mariadb --no-defaults --user=root --socket={}", server.socket.display());

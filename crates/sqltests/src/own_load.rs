@@ -2,10 +2,11 @@
 //! program and without it. The difference is the figure, because a server that nobody asks works
 //! a little too.
 
+use super::places::Profile;
 use super::server::{self, Server};
 use super::steps::in_own_directory;
-use super::steps::{Profile, build_program, until};
-use super::{build_for_tests, output};
+use super::steps::{build_program, until};
+use super::{build_for_figures, output};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 
 /// Measures a server without the program, with `serve` and with `collect`.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build_for_tests()?;
+    build_for_figures()?;
     let program = build_program(Profile::Release)?;
     in_own_directory(|dir| {
         let place = dir.join("server");

@@ -10,7 +10,7 @@ use super::server::{self, Server};
 use super::steps::in_own_directory;
 use super::steps::{try_until_within, until};
 use super::sysbench::sysbench_command;
-use super::{build_for_tests, make_dir, output, sql};
+use super::{build_for_figures, make_dir, output, sql};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 /// Measures, and prints.
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    build_for_tests()?;
+    build_for_figures()?;
     in_own_directory(|dir| {
         make_dir(dir)?;
         let mut ratios = Vec::new();

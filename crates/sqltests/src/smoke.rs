@@ -8,12 +8,13 @@
 
 use super::hardships;
 use super::lab;
+use super::places::Profile;
 use super::proof::Amount;
 use super::serve;
 use super::server::{self, Server};
 use super::sessions;
 use super::share::Share;
-use super::steps::{Profile, build_program, definitions_fit, in_own_directory};
+use super::steps::{build_program, definitions_fit, in_own_directory};
 use super::sysbench::{compare_indexes, sysbench_command};
 use super::trace;
 use super::variants::{self, Head, Variant};

@@ -1,9 +1,10 @@
 //! Steps that the tests with a live server share: they build the program, wait, and compare what
 //! was said with what was wanted.
 
+use super::output;
+use super::places::Profile;
 use super::server::{Server, sql};
-use super::{output, target};
-use checkout::{TESTED, cargo_program, root};
+use checkout::{TESTED, cargo_program, root, target};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,15 +14,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// How the program is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Profile {
-    /// For tests.
-    Debug,
-    /// For figures.
-    Release,
-}
 
 /// Builds the program `millpond`, and returns its path. For tests it is the one that its own tests
 /// run, which is there after those.
@@ -39,8 +31,7 @@ pub(super) fn build_program(profile: Profile) -> Result<PathBuf, String> {
         }
     };
     output(&mut cargo)?;
-    let dir = target();
-    Ok(dir.parent().unwrap_or(&dir).join(place))
+    Ok(target().join(place))
 }
 
 /// Checks that a text contains another.

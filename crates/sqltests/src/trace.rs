@@ -2,8 +2,9 @@
 //! load: from outside by the kernel's tracepoints, where this machine lets us, by the server's URL,
 //! and from the engine's own recorder, also after the server is killed. `millpond top` shows both.
 
+use super::places::Profile;
 use super::server::{self, Server};
-use super::steps::{Profile, build_program};
+use super::steps::build_program;
 use super::{output, target};
 use serde_json::Value;
 use std::fs::File;

@@ -7,8 +7,9 @@ mod http;
 mod monitoring;
 mod serving;
 
+use super::places::Profile;
 use super::server::{self, Server};
-use super::steps::{Profile, build_program, expect, until};
+use super::steps::{build_program, expect, until};
 use super::{make_dir, output, own_load, packages};
 use browser::Browser;
 pub(super) use http::free_port;

@@ -7,7 +7,7 @@
 use super::super::steps::in_own_directory;
 use super::super::steps::try_until;
 use super::super::sysbench::sysbench_command;
-use super::super::{build_for_tests, output};
+use super::super::{build_for_figures, output};
 use super::group::{Group, Setting};
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 /// Measures, and prints.
 pub(in super::super) fn run(args: &Args) -> Result<(), String> {
-    build_for_tests()?;
+    build_for_figures()?;
     in_own_directory(|dir| {
         let setting = Setting { dir: dir.to_owned(), engine: "Millpond".to_owned() };
         let memory =

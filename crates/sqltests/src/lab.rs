@@ -276,7 +276,9 @@ fn millpond(lab: &Lab<'_>) -> Result<(), String> {
     lab.collect_and_plot(&database, "Millpond", "plugin", &plots)?;
     // The flight recorder of the open database, without a collection.
     lab.ok(&["plot", &database, "--out", "recorder-plots"])?;
-    lab.ok(&["plot", "innodb", "plugin", "--out", "compared", "-o", "commits,Checkpoint_age", "-1"])?;
+    // Each case can be the only one of its share, so the other collection is its own, too.
+    lab.ok(&["collect", &lab.target("root"), "--out", "beside", "-l", "2"])?;
+    lab.ok(&["plot", "beside", "plugin", "--out", "compared", "-o", "commits,Checkpoint_age", "-1"])?;
     expect("age", &lab.ok(&["age", &database])?, "checkpoint age")
 }
 

@@ -14,6 +14,7 @@
 #include "settings.h"
 #include "status.h"
 #include "tables_table.h"
+#include "tc_log.h"
 #include "transactions.h"
 #include "two_phase.h"
 
@@ -92,6 +93,11 @@ int start(void *place) {
   engine->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
   set_two_phase_functions(engine);
+  if (!commit_decided()) {
+    (void)millpond_close(database);
+    free_database();
+    return 1;
+  }
   observe_waits();
   settings::show_directories();
   drop_leftovers();

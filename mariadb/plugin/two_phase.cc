@@ -127,6 +127,15 @@ void commit_checkpoint_request(void *cookie) {
 
 }  // namespace
 
+std::vector<XID> prepared_xids() {
+  std::vector<XID> xids;
+  for (const std::string &name : prepared()) {
+    XID xid;
+    if (decode(name, &xid)) xids.push_back(xid);
+  }
+  return xids;
+}
+
 std::string xid_of(THD *thd, bool *own) {
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));

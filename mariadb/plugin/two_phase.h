@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include <string>
+#include <vector>
 
 namespace millpond {
 
@@ -16,6 +17,9 @@ std::string xid_of(THD *thd, bool *own);
 std::string private_name();
 // Rolls back what has such a name after a crash. What the binary log has of it is repeated.
 void roll_back_private();
+
+// Returns the names of what is prepared, as the server has them.
+std::vector<XID> prepared_xids();
 
 // Puts the functions of two-phase commit into the engine's entry.
 void set_two_phase_functions(handlerton *engine);

@@ -13,6 +13,7 @@ use super::server::{self, Server};
 use super::share::Share;
 use super::snapshots;
 use super::steps::{expect, refused, try_until};
+use super::together;
 use super::torn;
 use super::xa;
 use super::{is_root, make_dir, output, sql, watchdog};
@@ -38,7 +39,7 @@ enum Case {
     Shared(fn(&Path, Share) -> Result<(), String>),
 }
 
-const CASES: [(&str, Case); 23] = [
+const CASES: [(&str, Case); 24] = [
     ("a database that stops says why, at once and to each statement", Whole(reports::stopped)),
     ("a definition that does not fit its trees is named", Whole(reports::misfits)),
     ("its status reads like InnoDB's, and deadlocks are told", Whole(monitor::shown)),
@@ -48,6 +49,7 @@ const CASES: [(&str, Case); 23] = [
     ("a server whose power is cut has what it has acknowledged, if it syncs", Shared(cuts::cut)),
     ("what only the binary log has is repeated when the server starts", Whole(repeated::repeated)),
     ("what the binary log has of its last transaction decides in all engines", Whole(torn::torn)),
+    ("what two engines have committed together is in both after a kill", Whole(together::both)),
     ("a replica has its primary's rows, although both are killed", Whole(replicas::follows)),
     ("a dump under load and the binary log from there on are the database", Whole(dumped::replayed)),
     ("a consistent snapshot is one point of both engines and the log", Whole(snapshots::at_one_point)),

@@ -60,6 +60,7 @@ mod snapshots;
 mod steps;
 mod suites;
 mod sysbench;
+mod together;
 mod topologies;
 mod torn;
 mod trace;

@@ -99,11 +99,14 @@ pub(crate) struct Args {
     /// Only the cases whose names have this text
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     case: String,
+    /// Chooses the order of the cases [default: from the commit]
+    #[arg(long)]
+    seed: Option<u32>,
 }
 
 impl Default for Args {
     fn default() -> Args {
-        Args { server: None, seconds: 5, case: String::new() }
+        Args { server: None, seconds: 5, case: String::new(), seed: None }
     }
 }
 
@@ -113,7 +116,8 @@ pub(super) fn run_alone(args: &Args) -> Result<(), String> {
         None => super::build_for_tests()?,
         Some(_) => install(&FOR_TESTS)?,
     }
-    in_own_directory(|dir| run(dir, args, Share::WHOLE))
+    let seed = args.seed.unwrap_or_else(checkout::seed);
+    in_own_directory(|dir| run(dir, args, Share::whole(seed.into())))
 }
 
 /// Runs a share of the cases in a server of their own.
@@ -125,8 +129,11 @@ pub(super) fn run(dir: &Path, args: &Args, share: Share) -> Result<(), String> {
     let server = start(base.as_deref(), &server_dir, &[])?;
     let lab = Lab { program, base, server: &server, server_dir: &server_dir, dir, seconds: args.seconds };
     let cases: &[(&str, Case)] = if lab.is_mysql() { &OF_MYSQL } else { &CASES };
-    let mut wanted = cases.iter().filter(|(name, _)| share.has(name) && name.contains(&args.case));
-    let outcome = wanted.try_for_each(|(name, case)| {
+    let wanted = cases.iter().filter(|(name, _)| share.has(name) && name.contains(&args.case));
+    // No case may need what another one leaves: the order is another one for each commit.
+    let mut wanted: Vec<_> = wanted.collect();
+    wanted.sort_by_key(|(name, _)| share.place(name));
+    let outcome = wanted.iter().try_for_each(|(name, case)| {
         let began = Instant::now();
         case(&lab).map_err(|why| format!("{name}: {why}"))?;
         println!("ok      {name}, {:.1} s", began.elapsed().as_secs_f64());

@@ -17,6 +17,11 @@ impl Share {
     /// All of them.
     pub(super) const WHOLE: Share = Share { share: None, seed: 1 };
 
+    /// All of them, in an order that the seed chooses.
+    pub(super) fn whole(seed: u64) -> Share {
+        Share { share: None, seed }
+    }
+
     /// One of so many parts, which the seed chooses.
     pub(super) fn one_of(parts: u64, seed: u64) -> Share {
         Share { share: Some((1, parts)), seed }
@@ -45,6 +50,11 @@ impl Share {
     pub(super) fn has(self, name: &str) -> bool {
         self.share.is_none_or(|(part, parts)| hash(name, self.seed) % parts < part)
     }
+
+    /// Returns where a test stands in an order that the seed chooses.
+    pub(super) fn place(self, name: &str) -> u64 {
+        hash(name, self.seed).swap_bytes()
+    }
 }
 
 /// Reads a share, `N/M`.
@@ -72,6 +82,17 @@ mod tests {
             |seed| (0..1000).filter(|n| hash(&format!("main.test{n}"), seed) % 10 < 3).collect::<Vec<_>>();
         assert!((250..350).contains(&chosen(1).len()), "{}", chosen(1).len());
         assert_ne!(chosen(1), chosen(2));
+    }
+
+    #[test]
+    fn an_order_depends_on_the_seed() {
+        let order = |seed| {
+            let mut names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+            names.sort_by_key(|name| Share::whole(seed).place(name));
+            names
+        };
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
     }
 
     #[test]

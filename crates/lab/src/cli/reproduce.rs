@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 const NOTES: &str = "\
 An experiment starts MariaDB servers of its own, which are reached by a socket only, and runs the
 other commands of this program against them and against a database in this process. It needs
-mariadbd (Debian: mariadb-server-core) and, for an hour, an idle machine. Servers and databases are
-made below the working directory, and are removed; results stay in --out: a page of all experiments,
-the same as text, their pictures, and what each command wrote. Another run with the same --out adds
-its experiments to that page.";
+mariadbd (Debian: mariadb-server-core) and an idle machine, for seconds or up to 90 minutes, and for
+all some six hours. Servers and databases are made below the working directory, and are removed;
+results stay in --out: a page of all experiments, the same as text, their pictures, and what each
+command wrote. Another run with the same --out adds its experiments to that page.";
 
 /// Repeat experiments of published articles, on InnoDB and on Millpond
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Reproduce {
     /// Show which experiments there are
     #[arg(long, conflicts_with_all = ["ids", "quick", "out", "mariadbd", "plugin", "json"])]
     list: bool,
-    /// A few minutes for each instead of up to an hour; the figures are rougher
+    /// A few minutes for each instead of up to 90; the figures are rougher
     #[arg(long)]
     quick: bool,
     /// Where the results go: a page, and what each command wrote [default: reproduced]

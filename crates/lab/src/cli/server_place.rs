@@ -1,7 +1,7 @@
 //! Where a run on a server works: the server, the engine and the schema.
 
 use super::run::Run;
-use crate::server::{Contents, Schema, ServerLoad, load_name};
+use crate::server::{Contents, Schema, ServerLoad, build, load_name};
 use crate::workload::Shape;
 use client::{Access, Row, Trouble};
 use output::failure::{Failure, Outcome};
@@ -33,26 +33,40 @@ pub(super) fn load_on(engine: &str, run: &Run) -> ServerLoad {
     ServerLoad { load, tables, rows, contents, engine: engine.to_lowercase() }
 }
 
-/// Asks the server which engines it has, and whether it lets in as many threads as the run has.
+/// Asks the server which engines it has, and whether it has room for as many threads as the run
+/// has.
 pub(super) fn find_engine(access: &Access, run: &Run, wanted: Option<&str>) -> Outcome<String> {
     let mut connection = access.connect()?;
     let mut ask = |statement: &str| -> Outcome<Vec<Row>> {
         let no = |trouble: Trouble| Failure::failed(format!("{statement} fails: {trouble}"));
         connection.rows(statement).map_err(no)
     };
+    let limits = ask("SELECT @@max_connections, @@max_prepared_stmt_count")?;
+    let used = ask("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'")?;
     let threads = u64::from(run.clients.most_threads());
-    let limit = ask("SELECT @@max_connections")?;
-    let limit: Option<u64> = limit.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
-    if let Some(limit) = limit
-        && threads + OTHER_CONNECTIONS > limit
-    {
-        return Err(Failure::misuse(format!(
-            "the server lets in {limit} connections (max_connections), and a run of {} threads needs {}",
-            threads,
-            threads + OTHER_CONNECTIONS
-        )));
-    }
+    let statements = build(run.workload, run.params(), None, None).statements_a_session();
+    has_room("connections (max_connections)", number(&limits, 0), 0, (threads, threads + OTHER_CONNECTIONS))?;
+    has_room(
+        "prepared statements (max_prepared_stmt_count)",
+        number(&limits, 1),
+        number(&used, 1).unwrap_or(0),
+        (threads, threads * statements),
+    )?;
     choose(&ask("SHOW ENGINES")?, wanted)
+}
+
+/// Returns the number in a column of the first row.
+fn number(rows: &[Row], column: usize) -> Option<u64> {
+    rows.first()?.get(column)?.as_ref()?.parse().ok()
+}
+
+/// Refuses a run of so many threads, which needs so much of something, if a server has less.
+fn has_room(what: &str, limit: Option<u64>, used: u64, (threads, needed): (u64, u64)) -> Outcome {
+    let Some(limit) = limit.filter(|limit| needed > limit.saturating_sub(used)) else { return Ok(()) };
+    let used = if used == 0 { String::new() } else { format!(", of which {used} are in use") };
+    Err(Failure::misuse(format!(
+        "the server has room for {limit} {what}{used}, and a run of {threads} threads needs {needed}"
+    )))
 }
 
 /// Chooses an engine of those of `SHOW ENGINES`: name, and whether it is there.
@@ -76,6 +90,26 @@ fn choose(engines: &[Row], wanted: Option<&str>) -> Outcome<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run of 256 threads on 8 tables loaded for minutes, and failed when the server would
+    /// prepare no more.
+    #[test]
+    fn a_run_that_needs_more_than_the_server_has_is_refused() {
+        let refused = |limit, used, needed| match has_room("things", limit, used, (256, needed)) {
+            Ok(()) => String::new(),
+            Err(Failure::Misuse(why) | Failure::Failed(why)) => why,
+        };
+        assert_eq!(refused(Some(16_382), 0, 16_382), "");
+        assert_eq!(refused(None, 0, u64::MAX), "");
+        assert_eq!(
+            refused(Some(16_382), 0, 18_432),
+            "the server has room for 16382 things, and a run of 256 threads needs 18432"
+        );
+        assert_eq!(
+            refused(Some(10), 8, 3),
+            "the server has room for 10 things, of which 8 are in use, and a run of 256 threads needs 3"
+        );
+    }
 
     #[test]
     fn an_engine_is_found_by_name_or_is_the_default() {

@@ -74,7 +74,7 @@ fn swept(room: &Room<'_>, load: &Load, axes: &[&str], doublewrite: bool) -> Outc
         format!("--innodb-doublewrite={}", u8::from(doublewrite)),
     ];
     let server = room.server(&name, &Options { settings, ..Options::default() })?;
-    let out = room.report(&name).display().to_string();
+    let out = room.report_of_new_sweep(&name)?.display().to_string();
     let mut args = vec!["sweep".to_owned()];
     args.extend(axes.iter().map(|axis| (*axis).to_owned()));
     args.extend(["--target".to_owned(), server.url(), "--out".to_owned(), out]);

@@ -124,6 +124,8 @@ impl PrivateServer {
             format!("--socket={}", dir.join("s").display()),
             format!("--log-error={}", dir.join("error.log").display()),
             "--skip-networking".to_owned(),
+            // The default is too few for 256 threads on 8 tables.
+            "--max-prepared-stmt-count=1048576".to_owned(),
         ];
         command.extend(user);
         command.extend(options.settings.iter().cloned());

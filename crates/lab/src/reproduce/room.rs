@@ -6,6 +6,7 @@ use output::failure::{Failure, Outcome};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -78,10 +79,44 @@ impl Room<'_> {
     pub(super) fn report(&self, name: &str) -> PathBuf {
         self.out.join(name)
     }
+
+    /// The same of a sweep. It would go on with the points of one that was ended, whose server is
+    /// gone, so these are removed.
+    pub(super) fn report_of_new_sweep(&self, name: &str) -> Outcome<PathBuf> {
+        let dir = self.report(name);
+        remove_if_there(&dir)?;
+        Ok(dir)
+    }
+}
+
+fn remove_if_there(dir: &Path) -> Outcome {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(Failure::failed(format!("cannot remove {}: {e}", dir.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns "ok" if each of these results says that its check was ok.
 pub(super) fn checks<'r>(results: impl IntoIterator<Item = &'r Value>) -> String {
     let check = |result: &Value| result.get("check").and_then(Value::as_str).unwrap_or("none").to_owned();
     results.into_iter().map(check).find(|check| check != "ok").unwrap_or_else(|| "ok".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An experiment that was ended in its sweep could not be run again with the same --out: the
+    /// sweep refused the directory of another server's.
+    #[test]
+    fn what_an_ended_sweep_has_left_is_removed() {
+        let dir = std::env::temp_dir().join(format!("millpond-ended-sweep-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("sweep.txt"), "of a server that is gone").unwrap();
+        remove_if_there(&dir).unwrap();
+        assert!(!dir.exists());
+        remove_if_there(&dir).unwrap();
+    }
 }

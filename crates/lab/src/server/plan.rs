@@ -91,11 +91,23 @@ mod tests {
     use crate::workload::{TxnSettings, WorkloadParams};
     use millpond::{Durability, Isolation};
 
-    fn plan(kind: WorkloadKind) -> Plan {
+    fn workload(kind: WorkloadKind) -> ServerWorkload {
         let begin = TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead };
         let (distribution, tpcc) = (Distribution::Uniform, TpccSetup::default());
         let params = WorkloadParams { tables: 3, rows: 1000, distribution, seed: 1, begin, tpcc };
-        build(kind, params, Some("InnoDB".to_owned()), None).plan()
+        build(kind, params, Some("InnoDB".to_owned()), None)
+    }
+
+    fn plan(kind: WorkloadKind) -> Plan {
+        workload(kind).plan()
+    }
+
+    #[test]
+    fn a_session_prepares_what_it_needs_of_each_table() {
+        assert_eq!(workload(WorkloadKind::ReadWrite).statements_a_session(), 3 * 9);
+        assert_eq!(workload(WorkloadKind::PointSelect).statements_a_session(), 3);
+        assert_eq!(workload(WorkloadKind::Insert).statements_a_session(), 3);
+        assert_eq!(workload(WorkloadKind::BulkLoad).statements_a_session(), 0);
     }
 
     #[test]

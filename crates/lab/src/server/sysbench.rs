@@ -6,6 +6,7 @@ use crate::workload::oltp::{Mix, OltpSession, RangeQuery, Statements};
 use crate::workload::row::{C, Row};
 use crate::workload::{AttemptError, Session, WorkloadParams};
 use client::{Param, Prepared};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -217,6 +218,13 @@ pub(super) fn statements(mix: Mix, params: &WorkloadParams) -> Vec<String> {
     // What only tells its statements never fails.
     let _ = session.attempt();
     told.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Returns how many statements of a table a transaction prepares.
+pub(super) fn distinct_statements(mix: Mix, params: &WorkloadParams) -> u64 {
+    let prepared: BTreeSet<String> =
+        statements(mix, params).into_iter().filter(|statement| statement.contains('?')).collect();
+    prepared.len() as u64
 }
 
 /// Tells the statements, and runs none.

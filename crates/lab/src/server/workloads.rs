@@ -101,6 +101,18 @@ impl ServerWorkload {
         })
     }
 
+    /// Returns how many statements a session prepares at most.
+    pub(crate) fn statements_a_session(&self) -> u64 {
+        let tables = u64::from(self.params.tables);
+        match (mix(self.kind), self.kind) {
+            (Some(mix), _) => tables * sysbench::distinct_statements(mix, &self.params),
+            (None, WorkloadKind::Tpcc) => tpcc::STATEMENTS,
+            (None, WorkloadKind::Napkin) => 1,
+            (None, WorkloadKind::SchemaReload | WorkloadKind::BulkLoad) => 0,
+            (None, _) => tables,
+        }
+    }
+
     /// Says whether the tables meet the first `count` of the workload's own conditions; `None` if
     /// it has none.
     pub(crate) fn conditions(

@@ -409,13 +409,17 @@ pub(super) fn refusals(lab: &Lab<'_>) -> Result<(), String> {
     };
     refused(&["--engine", "nosuch"], "the server has no engine nosuch; it has ")?;
     refused(&["--schema", "mysql"], "\"mysql\" is no name for the schema of a run")?;
-    refused(&["--threads", "9999"], "the server lets in ")?;
+    refused(&["--threads", "9999"], "the server has room for 2100 connections (max_connections)")?;
     refused(&["--seconds", "0"], "--seconds 0 would measure nothing")?;
     refused(&["--db", "x"], "the argument '--target <URL>' cannot be used with '--db <DIR>'")?;
     lab.sql("SET GLOBAL read_only = 1")?;
     let read_only = refused(&[], "the server is read-only (read_only), and a run writes");
     lab.sql("SET GLOBAL read_only = 0")?;
     read_only?;
+    lab.sql("SET GLOBAL max_prepared_stmt_count = 99")?;
+    let statements = refused(&[], "the server has room for 99 prepared statements (max_prepared_stmt_count)");
+    lab.sql("SET GLOBAL max_prepared_stmt_count = 1048576")?;
+    statements?;
     // So is what a run would do.
     for (words, wanted) in [
         (&["napkin"][..], "napkin is not there: CREATE DATABASE, and DROP DATABASE at the end"),

@@ -11,5 +11,5 @@ mod tables;
 
 pub(super) use conditions::check;
 pub(super) use load::load;
-pub(super) use statements::SqlStatements;
+pub(super) use statements::{STATEMENTS, SqlStatements};
 pub(super) use tables::{NAMES, made};

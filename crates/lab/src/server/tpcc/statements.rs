@@ -12,6 +12,9 @@ use client::{Param, Prepared, Row};
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// How many statements there are.
+pub(in crate::server) const STATEMENTS: u64 = 41;
+
 /// The statements on a connection.
 pub(in crate::server) struct SqlStatements {
     worker: RunWorker,
@@ -408,6 +411,14 @@ impl Statements for SqlStatements {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_so_many_statements() {
+        let code = include_str!("statements.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+        let count = verbs.map(|verb| code.matches(&format!("\"{verb} ")).count()).iter().sum::<usize>();
+        assert_eq!(count as u64, STATEMENTS);
+    }
 
     #[test]
     fn decimals_are_read_exactly() {
